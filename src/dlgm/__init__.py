@@ -1,0 +1,54 @@
+"""Deep latent Gaussian models: stochastic backpropagation with structured posteriors.
+
+Names are imported when first used, so that `import dlgm` and the command line's `--help` cost next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Which room each public name lives in.
+_HOMES = {
+    "dlgm.gaussians": (
+        "AbstractGaussian",
+        "DiagonalGaussian",
+        "FullGaussian",
+        "LowRankGaussian",
+        "RankOneGaussian",
+        "as_gaussian",
+    ),
+    "dlgm.stochastic": (
+        "BonnetPrice",
+        "BonnetPriceHVP",
+        "ConstantBaseline",
+        "ExponentialFamily",
+        "Implicit",
+        "LeaveOneOut",
+        "NoBaseline",
+        "OptimalCoefficient",
+        "Pathwise",
+        "ProductRule",
+        "Reinforce",
+        "RunningMean",
+        "expect",
+        "per_sample_gradients",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from dlgm.gaussians import *  # noqa: F403
+    from dlgm.stochastic import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dlgm' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

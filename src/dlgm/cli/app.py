@@ -1,0 +1,42 @@
+"""The `dlgm` command and its groups."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dlgm.cli import reproduce
+
+app = typer.Typer(
+    help="Deep latent Gaussian models: stochastic backpropagation with structured posteriors.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"dlgm {version('dlgm')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; bad input is a message and exit code 2, never a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        print(f"dlgm: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,18 @@
+"""Structured Gaussians: one abstract class, four covariances, linear algebra only."""
+
+from dlgm.gaussians.diagonal import DiagonalGaussian
+from dlgm.gaussians.divergence import as_gaussian, kl_between_gaussians
+from dlgm.gaussians.full import FullGaussian
+from dlgm.gaussians.gaussian import AbstractGaussian
+from dlgm.gaussians.low_rank import LowRankGaussian
+from dlgm.gaussians.rank_one import RankOneGaussian
+
+__all__ = [
+    "AbstractGaussian",
+    "DiagonalGaussian",
+    "FullGaussian",
+    "LowRankGaussian",
+    "RankOneGaussian",
+    "as_gaussian",
+    "kl_between_gaussians",
+]

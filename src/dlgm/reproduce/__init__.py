@@ -1,0 +1,1 @@
+"""The paper's evidence, one file for each table or figure."""

@@ -35,7 +35,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+__all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     from dlgm.gaussians import *  # noqa: F403

@@ -5,6 +5,7 @@ Shapes are always checked. Values (finite, positive) are checked only where they
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +13,16 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+# What a caller may pass as an array: lists of numbers are welcome, and anything else gets a message.
+RealLike = ArrayLike | Sequence[Any]
+
 
 def is_traced(x: object) -> bool:
     """Whether `x` is a stand-in inside a JAX transformation, with a shape but no value."""
     return isinstance(x, jax.core.Tracer)
 
 
-def as_real_array(owner: str, name: str, value: ArrayLike) -> Array:
+def as_real_array(owner: str, name: str, value: RealLike) -> Array:
     """`value` as a floating-point array, or a `TypeError` naming the argument."""
     try:
         array = jnp.asarray(value)

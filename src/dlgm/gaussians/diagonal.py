@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
 from jaxtyping import Float
 from numpyro.distributions import constraints
 
+from dlgm.gaussians.checks import RealLike
 from dlgm.gaussians.gaussian import AbstractGaussian
 
 
@@ -28,18 +28,18 @@ class DiagonalGaussian(AbstractGaussian):
     _events = {"mean": "K", "log_d": "K"}
     log_d: Float[Array, "*batch k"]
 
-    def __init__(self, mean: ArrayLike, log_d: ArrayLike, *, validate_args: bool | None = None) -> None:
+    def __init__(self, mean: RealLike, log_d: RealLike, *, validate_args: bool | None = None) -> None:
         self._store(validate_args, mean=mean, log_d=log_d)
 
-    def factor_times(self, eps: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_times(self, eps: RealLike) -> Float[Array, "*out k"]:
         r"""$R \epsilon = D^{-1/2} \epsilon$."""
         return jnp.exp(-0.5 * self.log_d) * self._as_event("eps", eps)
 
-    def factor_transpose_times(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_transpose_times(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^\top x = D^{-1/2} x$."""
         return self.factor_times(x)
 
-    def solve_factor(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def solve_factor(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^{-1} x = D^{1/2} x$."""
         return jnp.exp(0.5 * self.log_d) * self._as_event("x", x)
 

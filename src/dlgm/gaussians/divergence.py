@@ -12,7 +12,11 @@ from dlgm.gaussians.gaussian import AbstractGaussian
 
 
 def kl_between_gaussians(p: AbstractGaussian, q: AbstractGaussian) -> Float[Array, "*batch"]:
-    r"""$KL(p\|q) = \frac12 \left[\mathrm{Tr}(C_q^{-1} C_p) + |R_q^{-1}(\mu_p - \mu_q)|^2 - K + \log|C_q| - \log|C_p|\right]$."""
+    r"""The KL divergence of two Gaussians of any structure.
+
+    $$KL(p\|q) = \tfrac12 \left[\mathrm{Tr}(C_q^{-1} C_p) + |R_q^{-1}(\mu_p - \mu_q)|^2 - K
+      + \log|C_q| - \log|C_p|\right]$$
+    """
     if p.event_shape != q.event_shape:
         raise ValueError(
             "kl_divergence: expected two Gaussians over the same number of latents; "

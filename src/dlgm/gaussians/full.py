@@ -3,12 +3,12 @@
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.linalg import solve_triangular
-from jax.typing import ArrayLike
 from jaxtyping import Float
 from numpyro.distributions import constraints
 
 from dlgm.gaussians import checks
-from dlgm.gaussians.gaussian import AbstractGaussian
+from dlgm.gaussians.checks import RealLike
+from dlgm.gaussians.gaussian import AbstractGaussian, columns_first
 
 
 class FullGaussian(AbstractGaussian):
@@ -30,7 +30,7 @@ class FullGaussian(AbstractGaussian):
     _events = {"mean": "K", "scale_tril": "K, K"}
     scale_tril: Float[Array, "*batch k k"]
 
-    def __init__(self, mean: ArrayLike, scale_tril: ArrayLike, *, validate_args: bool | None = None) -> None:
+    def __init__(self, mean: RealLike, scale_tril: RealLike, *, validate_args: bool | None = None) -> None:
         self._store(validate_args, mean=mean, scale_tril=scale_tril)
         if self._validate_args:
             diagonal = jnp.diagonal(self.scale_tril, axis1=-2, axis2=-1)
@@ -40,15 +40,15 @@ class FullGaussian(AbstractGaussian):
     def _L(self) -> Float[Array, "*batch k k"]:
         return jnp.tril(self.scale_tril)
 
-    def factor_times(self, eps: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_times(self, eps: RealLike) -> Float[Array, "*out k"]:
         r"""$L \epsilon$."""
         return jnp.einsum("...ij,...j->...i", self._L, self._as_event("eps", eps))
 
-    def factor_transpose_times(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_transpose_times(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$L^\top x$."""
         return jnp.einsum("...ji,...j->...i", self._L, self._as_event("x", x))
 
-    def solve_factor(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def solve_factor(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$L^{-1} x$, by substitution."""
         x = self._as_event("x", x)
         shape = jnp.broadcast_shapes(x.shape, self.mean.shape)
@@ -67,5 +67,5 @@ class FullGaussian(AbstractGaussian):
 
     def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
         r"""$\mathrm{Tr}(C^{-1} C') = |L^{-1} R'|_F^2$."""
-        columns = jnp.moveaxis(other.factor(), -1, 0)
+        columns = columns_first(other.factor(), len(self.batch_shape))
         return jnp.sum(self.solve_factor(columns) ** 2, axis=(0, -1))

@@ -2,25 +2,25 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
-from jax.typing import ArrayLike
 from jaxtyping import Float, Key
 from numpyro.distributions import constraints
 
 from dlgm.gaussians import checks
+from dlgm.gaussians.checks import RealLike
 
 
 class AbstractGaussian(dist.Distribution):
     r"""$N(\mu, C)$ over vectors of $K$ latents, with $C = R R^\top$ known through its factor $R$.
 
-    A final class declares its parameters in `arg_constraints` (each constraint's `event_dim` says how many trailing axes one
-    event of that parameter has), stores them with `_store`, and writes the abstract members below. They act on the
-    last axis and broadcast over the rest, so batches need no further code.
+    A final class declares its parameters in `arg_constraints` (each constraint's `event_dim` says how many trailing
+    axes one event of that parameter has), stores them with `_store`, and writes the abstract members below. They act
+    on the last axis and broadcast over the rest, so batches need no further code.
 
     The shape is read off the arrays rather than remembered: an instance that `jax.vmap` has sliced is simply a smaller
     Gaussian. (Other numpyro distributions keep the unsliced `batch_shape`.)
@@ -33,7 +33,7 @@ class AbstractGaussian(dist.Distribution):
 
     @abstractmethod
     def factor_times(self, eps: Float[Array, "*out k"]) -> Float[Array, "*out2 k"]:
-        r"""$R\,\epsilon$, so that `mean + factor_times(eps)` is a draw when `eps` is standard normal."""
+        r"""$R\,\epsilon$: with `eps` standard normal, a draw's deviation from the mean."""
 
     @abstractmethod
     def factor_transpose_times(self, x: Float[Array, "*out k"]) -> Float[Array, "*out2 k"]:
@@ -69,12 +69,12 @@ class AbstractGaussian(dist.Distribution):
         """The mean, where the density is largest."""
         return self.mean
 
-    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out k"]:  # type: ignore[override]
+    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out k"]:
         r"""Draws $\mu + R \epsilon$ of shape `sample_shape + batch_shape + (K,)`, differentiable in the parameters."""
         eps = jax.random.normal(key, self.shape(tuple(sample_shape)), dtype=self.mean.dtype)
         return self.mean + self.factor_times(eps)
 
-    def log_prob(self, value: ArrayLike, intermediates: Any = None) -> Float[Array, "*out"]:
+    def log_prob(self, value: RealLike, intermediates: Any = None) -> Float[Array, "*out"]:
         r"""$\log N(x \mid \mu, C) = -\frac12 \left(|R^{-1}(x - \mu)|^2 + \log|C| + K \log 2\pi\right)$."""
         x = self._as_event("value", value)
         z = self.solve_factor(x - self.mean)
@@ -105,7 +105,7 @@ class AbstractGaussian(dist.Distribution):
     # One event's axes of each parameter, for messages: {"mean": "K", "U": "K, r"}.
     _events: ClassVar[dict[str, str]]
 
-    def _store(self, validate_args: bool | None, **parameters: ArrayLike) -> None:
+    def _store(self, validate_args: bool | None, **parameters: RealLike) -> None:
         """Check the parameters, broadcast them to one batch shape and keep them."""
         owner = type(self).__name__
         enabled = dist.Distribution._validate_args if validate_args is None else validate_args
@@ -151,7 +151,7 @@ class AbstractGaussian(dist.Distribution):
     def _log_normaliser(self) -> float:
         return self.event_shape[0] * math.log(2 * math.pi)
 
-    def _as_event(self, name: str, value: ArrayLike) -> Array:
+    def _as_event(self, name: str, value: RealLike) -> Array:
         owner, K = type(self).__name__, self.event_shape[0]
         array = checks.as_real_array(owner, name, value)
         checks.check_rank(owner, name, array, "K")
@@ -163,11 +163,20 @@ class AbstractGaussian(dist.Distribution):
         return tuple(self.__dict__[name] for name in self.arg_constraints), (self._validate_args,)
 
     @classmethod
-    def tree_unflatten(cls, aux_data: tuple[Any, ...], params: tuple[Any, ...]) -> Self:
+    def tree_unflatten(cls, aux_data: tuple[Any, ...], params: tuple[Any, ...]) -> "AbstractGaussian":
         """Rebuild without checks: JAX passes placeholders here."""
         q = cls.__new__(cls)
         q.__dict__.update(zip(cls.arg_constraints, params, strict=True), _validate_args=aux_data[0])
         return q
 
     def __repr__(self) -> str:
+        if self.mean is None:  # before the constructor has run
+            return f"{type(self).__name__}(...)"
         return f"{type(self).__name__}(K={self.event_shape[0]}, batch_shape={self.batch_shape})"
+
+
+def columns_first(matrix: Float[Array, "*batch k m"], batch_dim: int) -> Float[Array, "m *out k"]:
+    """The columns of a matrix as a leading axis, ready to broadcast against a batch of `batch_dim` axes."""
+    columns = jnp.moveaxis(matrix, -1, 0)
+    missing = max(0, batch_dim - (matrix.ndim - 2))
+    return columns.reshape(columns.shape[:1] + (1,) * missing + columns.shape[1:])

@@ -1,21 +1,24 @@
 """A diagonal precision plus r outer products."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
-from jax import Array
-from jax.typing import ArrayLike
+from jax import Array, lax
 from jaxtyping import Float
 from numpyro.distributions import constraints
 
-from dlgm.gaussians.gaussian import AbstractGaussian
+from dlgm.gaussians.checks import RealLike
+from dlgm.gaussians.gaussian import AbstractGaussian, columns_first
 from dlgm.gaussians.shrinkage import shrink, shrunk_diagonal, sqrt_eta, stretch
 
 
 class LowRankGaussian(AbstractGaussian):
     r"""$N(\mu, C)$ with $C^{-1} = D + U U^\top$, $D = \mathrm{diag}(d)$, $U$ of $r$ columns.
 
-    The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have whitened:
-    with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
-    $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \qquad R = R_r, \qquad \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
+    The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have
+    whitened: with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
+    $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \quad R = R_r, \quad
+      \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
     This costs $O(K r^2)$, as the usual Cholesky factor of $I_r + U^\top D^{-1} U$ does, but has no matrix to become
     indefinite: columns that are long and nearly parallel are as safe as any. With $r = 1$ it is `RankOneGaussian`.
 
@@ -25,8 +28,8 @@ class LowRankGaussian(AbstractGaussian):
     - `log_d`: $\log d$, the log precision before `U` is added, shape `(..., K)`.
     - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
 
-    `variance` (and so `trace` and the KL divergences) is accurate to rounding relative to $1/d_i$, not relative to
-    itself, when $r > 1$.
+    Long columns that are nearly parallel make an ill-conditioned problem: the results are then those of a `U` that
+    differs from the given one by a few roundings.
 
     >>> import jax.numpy as jnp
     >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])
@@ -44,7 +47,7 @@ class LowRankGaussian(AbstractGaussian):
     log_d: Float[Array, "*batch k"]
     U: Float[Array, "*batch k r"]
 
-    def __init__(self, mean: ArrayLike, log_d: ArrayLike, U: ArrayLike, *, validate_args: bool | None = None) -> None:
+    def __init__(self, mean: RealLike, log_d: RealLike, U: RealLike, *, validate_args: bool | None = None) -> None:
         self._store(validate_args, mean=mean, log_d=log_d, U=U)
         if self.U.shape[-1] == 0:
             raise ValueError(
@@ -53,58 +56,61 @@ class LowRankGaussian(AbstractGaussian):
             )
 
     @property
-    def _ws(self) -> list[Float[Array, "*batch k"]]:
+    def _ws(self) -> Float[Array, "r *batch k"]:
         """The columns $w_1, .., w_r$ of the class's equation."""
         columns = jnp.moveaxis(jnp.exp(-0.5 * self.log_d)[..., None] * self.U, -1, 0)
-        ws = []
-        while columns.shape[0] > 0:
-            w, columns = columns[0], columns[1:]
-            ws.append(w)
-            columns = shrink(w, columns)
-        return ws
 
-    def factor_times(self, eps: ArrayLike) -> Float[Array, "*out k"]:
+        def take(columns: Array, j: Array) -> tuple[Array, None]:
+            return jnp.where(_rows(columns) > j, shrink(columns[j], columns), columns), None
+
+        return lax.scan(take, columns, jnp.arange(columns.shape[0]))[0]
+
+    def factor_times(self, eps: RealLike) -> Float[Array, "*out k"]:
         r"""$R \epsilon = D^{-1/2} S_1 \cdots S_r\, \epsilon$ with $S_j = (I + w_j w_j^\top)^{-1/2}$."""
-        x = self._as_event("eps", eps)
-        for w in reversed(self._ws):
-            x = shrink(w, x)
+        x = _apply(shrink, self._ws, self._as_event("eps", eps), reverse=True)
         return jnp.exp(-0.5 * self.log_d) * x
 
-    def factor_transpose_times(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_transpose_times(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^\top x = S_r \cdots S_1 D^{-1/2} x$."""
-        y = jnp.exp(-0.5 * self.log_d) * self._as_event("x", x)
-        for w in self._ws:
-            y = shrink(w, y)
-        return y
+        return _apply(shrink, self._ws, jnp.exp(-0.5 * self.log_d) * self._as_event("x", x))
 
-    def solve_factor(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def solve_factor(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^{-1} x = S_r^{-1} \cdots S_1^{-1} D^{1/2} x$."""
-        y = jnp.exp(0.5 * self.log_d) * self._as_event("x", x)
-        for w in self._ws:
-            y = stretch(w, y)
-        return y
+        return _apply(stretch, self._ws, jnp.exp(0.5 * self.log_d) * self._as_event("x", x))
 
     @property
     def log_det(self) -> Float[Array, "*batch"]:
         r"""$\log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j)$."""
-        return -sum((jnp.log1p(jnp.sum(w * w, axis=-1)) for w in self._ws), jnp.sum(self.log_d, axis=-1))
+        return -jnp.sum(jnp.log1p(jnp.sum(self._ws**2, axis=-1)), axis=0) - jnp.sum(self.log_d, axis=-1)
 
     @property
     def variance(self) -> Float[Array, "*batch k"]:
-        r"""$C_{ii} = \frac{1}{d_i} \left(1 - \sum_j \eta_j (S_1 \cdots S_{j-1} w_j)_i^2\right)$."""
-        first, *later = ws = self._ws
-        kept = shrunk_diagonal(first)
-        for j, w in enumerate(later, start=1):
-            t = w
-            for before in reversed(ws[:j]):
-                t = shrink(before, t)
-            kept = kept - (sqrt_eta(w) * t) ** 2
+        r"""$C_{ii} = \frac{1}{d_i} \left(1 - \sum_j \eta_j t_{ji}^2\right)$, $t_j = S_1 \cdots S_{j-1} w_j$."""
+        ws = self._ws
+
+        def unwhiten(ts: Array, i_and_w: tuple[Array, Array]) -> tuple[Array, None]:
+            i, w = i_and_w
+            return jnp.where(_rows(ts) > i, shrink(w, ts), ts), None
+
+        ts, _ = lax.scan(unwhiten, ws, (jnp.arange(ws.shape[0]), ws), reverse=True)
+        later = jnp.sum((sqrt_eta(ws) * ts)[1:] ** 2, axis=0)
+        kept = shrunk_diagonal(ws[0]) - later
         # C_ii >= 1 / (C^-1)_ii holds for every covariance, and keeps rounding from making a variance negative.
         least = 1 / (1 + jnp.exp(-self.log_d) * jnp.sum(self.U**2, axis=-1))
         return jnp.exp(-self.log_d) * jnp.maximum(kept, least)
 
     def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
         r"""$\mathrm{Tr}((D + U U^\top) C') = \sum_i d_i C'_{ii} + \sum_j |R'^\top u_j|^2$."""
-        columns = jnp.moveaxis(self.U, -1, 0)
+        columns = columns_first(self.U, len(other.batch_shape))
         along_U = jnp.sum(other.factor_transpose_times(columns) ** 2, axis=(0, -1))
         return jnp.sum(jnp.exp(self.log_d) * other.variance, axis=-1) + along_U
+
+
+def _apply(operation: Callable[..., Array], ws: Array, x: Array, *, reverse: bool = False) -> Array:
+    """One `shrink` or `stretch` after another: a loop, so that compiling takes no longer for a larger r."""
+    x = jnp.broadcast_to(x, jnp.broadcast_shapes(x.shape, ws.shape[1:]))
+    return lax.scan(lambda y, w: (operation(w, y), None), x, ws, reverse=reverse)[0]
+
+
+def _rows(stack: Array) -> Array:
+    return jnp.arange(stack.shape[0]).reshape((-1,) + (1,) * (stack.ndim - 1))

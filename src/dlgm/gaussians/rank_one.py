@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
 from jaxtyping import Float
 from numpyro.distributions import constraints
 
+from dlgm.gaussians.checks import RealLike
 from dlgm.gaussians.gaussian import AbstractGaussian
 from dlgm.gaussians.shrinkage import shrink, shrunk_diagonal, stretch
 
@@ -41,22 +41,22 @@ class RankOneGaussian(AbstractGaussian):
     log_d: Float[Array, "*batch k"]
     u: Float[Array, "*batch k"]
 
-    def __init__(self, mean: ArrayLike, log_d: ArrayLike, u: ArrayLike, *, validate_args: bool | None = None) -> None:
+    def __init__(self, mean: RealLike, log_d: RealLike, u: RealLike, *, validate_args: bool | None = None) -> None:
         self._store(validate_args, mean=mean, log_d=log_d, u=u)
 
     @property
     def _w(self) -> Float[Array, "*batch k"]:
         return jnp.exp(-0.5 * self.log_d) * self.u
 
-    def factor_times(self, eps: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_times(self, eps: RealLike) -> Float[Array, "*out k"]:
         r"""$R \epsilon = D^{-1/2} (I + w w^\top)^{-1/2} \epsilon$."""
         return jnp.exp(-0.5 * self.log_d) * shrink(self._w, self._as_event("eps", eps))
 
-    def factor_transpose_times(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def factor_transpose_times(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^\top x = (I + w w^\top)^{-1/2} D^{-1/2} x$."""
         return shrink(self._w, jnp.exp(-0.5 * self.log_d) * self._as_event("x", x))
 
-    def solve_factor(self, x: ArrayLike) -> Float[Array, "*out k"]:
+    def solve_factor(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^{-1} x = (I + w w^\top)^{1/2} D^{1/2} x$."""
         return stretch(self._w, jnp.exp(0.5 * self.log_d) * self._as_event("x", x))
 

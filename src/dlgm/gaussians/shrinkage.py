@@ -6,10 +6,10 @@ $\eta = 1/(1+s)$ they are
 $$(I + w w^\top)^{-1/2} = I - a\, w w^\top, \quad a = \frac{1 - \sqrt\eta}{s} = \frac{\eta}{1 + \sqrt\eta},$$
 $$(I + w w^\top)^{+1/2} = I + c\, w w^\top, \quad c = \frac{\sqrt\eta}{1 + \sqrt\eta}.$$
 
-The right-hand forms have no 0/0 as $w \to 0$. At the other end, $w \to \infty$, `x - a * w * (w @ x)` cancels: where one
-entry of $w$ dominates, that entry of the result should shrink to about $x_i / |w_i|$ but is the difference of two numbers
-near $x_i$. At most one entry can suffer, the largest, called the pivot: every other one has $w_i^2 \le s/2$. So the
-pivot alone is written without the subtraction, from sums that leave it out.
+The right-hand forms have no 0/0 as $w \to 0$. At the other end, $w \to \infty$, `x - a * w * (w @ x)` cancels: where
+one entry of $w$ dominates, that entry of the result should shrink to about $x_i / |w_i|$ but is the difference of two
+numbers near $x_i$. At most one entry can suffer, the largest, called the pivot: every other one has $w_i^2 \le s/2$.
+So the pivot alone is written without the subtraction, from sums that leave it out.
 
 `sqrt_eta` is computed with `rsqrt`, whose derivative is finite wherever its value is; differentiating `1 / (1 + s)`
 would square a number that may already be 1e24.

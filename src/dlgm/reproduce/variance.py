@@ -2,14 +2,17 @@ r"""How much do gradient estimators vary? (paper, app. D)
 
 Four measurements, all of them on each sample's gradient as the estimators themselves give it:
 
-- `quadratic`: for $f = c\,\xi^2/2$ under $N(\mu, \sigma^2)$, the four variances of app. D.2 over a grid, beside their formulas;
+- `quadratic`: for $f = c\,\xi^2/2$ under $N(\mu, \sigma^2)$, the four variances of app. D.2 over a grid, beside their
+  formulas;
 - `ratio`: REINFORCE's variance over Bonnet's, which is $5/2 + 2\mu^2/\sigma^2$ and so never below 5/2;
-- `growth`: for a sum over K latents, REINFORCE's variance grows like K and Gaussian backpropagation's not at all (app. D.1);
+- `growth`: for a sum over K latents, REINFORCE's variance grows like K and Gaussian backpropagation's not at all
+  (app. D.1);
 - `comparison`: every estimator of `dlgm.stochastic` on a function that is not quadratic.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -94,8 +97,8 @@ def num_steps(settings: Settings) -> int:
     return grid + len(settings.dimensions) + 2 * len(_contenders(0.0))
 
 
-def _variance(samples: Array) -> tuple[float, float]:
-    """The variance of scalar samples and its standard error, $\\sqrt{(m_4 - s^4)/n}$."""
+def _variance(samples: Array | np.ndarray) -> tuple[float, float]:
+    r"""The variance of scalar samples and its standard error, $\sqrt{(m_4 - s^4)/n}$."""
     x = np.asarray(samples, np.float64)
     squares = (x - x.mean()) ** 2
     return float(squares.mean()), float(squares.std() / np.sqrt(x.size))
@@ -254,13 +257,9 @@ def _comparison(settings: Settings, key: Array) -> Iterator[dict[str, Any]]:
         if isinstance(estimator, Implicit | ProductRule):
             yield row | dict.fromkeys(q.arg_constraints)  # for one real variable only
             continue
-        grads = _in_blocks(
-            lambda key, m, e=estimator: per_sample_gradients(wave, q, key=key, estimator=e, num_samples=m),
-            jax.random.fold_in(key, 1000 + i),
-            n // 4,
-        )
-        for parameter, samples in grads.items():
-            row[parameter] = {"variance": float(np.var(samples, axis=0).sum())}
+        measure = partial(per_sample_gradients, wave, q, estimator=estimator)
+        for parameter, grads in _in_blocks(measure, jax.random.fold_in(key, 1000 + i), n // 4).items():
+            row[parameter] = {"variance": float(np.var(grads, axis=0).sum())}
         yield row
 
 
@@ -276,18 +275,16 @@ def _univariate(estimator: AbstractEstimator, n: int, key: Array) -> dict[str, n
     if isinstance(estimator, ProductRule):
         del parameters["sigma"]
     wrt = [name for name, _ in parameters.values()]
-    grads = _in_blocks(
-        lambda key, m: per_sample_gradients(wave, law, key=key, estimator=estimator, num_samples=m, wrt=wrt), key, n
-    )
+    grads = _in_blocks(partial(per_sample_gradients, wave, law, estimator=estimator, wrt=wrt), key, n)
     return {parameter: chain * grads[name].reshape(-1) for parameter, (name, chain) in parameters.items()}
 
 
 def _in_blocks(
-    gradients: Callable[[Array, int], dict[str, Array]], key: Array, n: int, block: int = 20_000
+    gradients: Callable[..., dict[str, Array]], key: Array, n: int, block: int = 20_000
 ) -> dict[str, np.ndarray]:
     """`n` samples in blocks, so that memory does not grow with `n`."""
     size = min(block, n)
-    compiled = jax.jit(lambda key: gradients(key, size))
+    compiled = jax.jit(lambda key: gradients(key=key, num_samples=size))
     parts = [compiled(jax.random.fold_in(key, i)) for i in range(-(-n // size))]
     return {name: np.concatenate([np.asarray(part[name], np.float64) for part in parts])[:n] for name in parts[0]}
 

@@ -1,7 +1,7 @@
 r"""Baselines for REINFORCE: what is subtracted from $f$ to lower the variance.
 
-A baseline is a control variate: a number with mean zero, taken off the estimate. The score has mean zero, so $b$ times the
-score does, for any $b$ that does not depend on the same draw.
+A baseline is a control variate: a number with mean zero, taken off the estimate. The score has mean zero, so $b$
+times the score does, for any $b$ that does not depend on the same draw.
 """
 
 from abc import abstractmethod
@@ -29,7 +29,7 @@ class AbstractBaseline(eqx.Module):
     def control(
         self, prepared: PyTree[Array], box: Float[Array, "s *batch"], args: dict[str, Array]
     ) -> Float[Array, "s *batch"]:
-        """The control variate: zero in value, with mean zero in gradient. `box` is 1 and has the score as its gradient."""
+        """The control variate: zero in value, of mean zero in gradient. `box` is 1, with the score as its gradient."""
 
 
 class _AbstractNumber(AbstractBaseline):

@@ -16,16 +16,18 @@ class BonnetPrice(AbstractEstimator):
     r"""Gaussian backpropagation with the Hessian (paper, eqs. 7-9).
 
     $$\nabla_\theta E_{N(\mu, C)}[f] =
-      E\left[g^\top \frac{\partial \mu}{\partial\theta} + \tfrac12 \mathrm{Tr}\!\left(H \frac{\partial C}{\partial\theta}\right)\right]$$
-    with $g$ and $H$ the gradient and Hessian of $f$ at the draw, and $\theta$ whatever produced the mean and covariance.
+      E\left[g^\top \frac{\partial \mu}{\partial\theta}
+      + \tfrac12 \mathrm{Tr}\left(H \frac{\partial C}{\partial\theta}\right)\right]$$
+    with $g$ and $H$ the gradient and Hessian of $f$ at the draw, and $\theta$ whatever produced the mean and
+    covariance.
 
     **Laws.** Every Gaussian of `dlgm.gaussians`.
 
     **Regularity.** `f` twice differentiable, with $g$ continuous and $E|g|$, $E|H|$ finite. A rectifier is not smooth
     enough: the curvature at its kink is lost. A piecewise linear `f` is refused where it can be recognised.
 
-    **Cost.** K Hessian products of `f` a sample, and K-by-K arrays: for small K. `BonnetPriceHVP` has the same expectation
-    without them. Its variance is the lowest of all: zero in the covariance for a quadratic `f`.
+    **Cost.** K Hessian products of `f` a sample, and K-by-K arrays: for small K. `BonnetPriceHVP` has the same
+    expectation without them. Its variance is the lowest of all: zero in the covariance for a quadratic `f`.
     """
 
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:
@@ -42,9 +44,12 @@ class BonnetPrice(AbstractEstimator):
 
 def _bonnet_price(f: Pointwise, theta: tuple[Array, Array], d_theta: tuple, x: Array) -> Array:
     d_mu, d_C = d_theta
-    bonnet = 0.0 if d_mu is None else jnp.sum(gradient(f, x) * d_mu, axis=-1)
-    price = 0.0 if d_C is None else 0.5 * jnp.sum(hessian(f, x) * d_C, axis=(-2, -1))
-    return bonnet + price
+    total = jnp.zeros(x.shape[:-1], x.dtype)
+    if d_mu is not None:
+        total += jnp.sum(gradient(f, x) * d_mu, axis=-1)
+    if d_C is not None:
+        total += 0.5 * jnp.sum(hessian(f, x) * d_C, axis=(-2, -1))
+    return total
 
 
 def require_gaussian(q: dist.Distribution, estimator: str) -> AbstractGaussian:

@@ -29,8 +29,8 @@ class BonnetPriceHVP(AbstractEstimator):
 
     **Laws** and **regularity** are those of `BonnetPrice`.
 
-    **Cost.** `num_probes` (or K) Hessian products of `f` a sample; memory $O(K)$ a probe, and never K by K for a diagonal,
-    rank-one or rank-r Gaussian.
+    **Cost.** `num_probes` (or K) Hessian products of `f` a sample; memory $O(K)$ a probe, and never K by K for a
+    diagonal, rank-one or rank-r Gaussian.
     """
 
     num_probes: int | None = eqx.field(static=True, default=None)

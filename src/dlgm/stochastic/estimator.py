@@ -21,8 +21,8 @@ class AbstractEstimator(eqx.Module):
 
     It is written as two functions, so that one sample's gradient can be looked at by itself:
 
-    - `draw` makes everything random, and everything that couples the samples (a leave-one-out baseline, say). Nothing is
-      differentiated through it.
+    - `draw` makes everything random, and everything that couples the samples (a leave-one-out baseline, say). Nothing
+      is differentiated through it.
     - `surrogate` turns draws into one number a sample, worth $f(\xi_s)$, whose derivative in `q` is the estimator's
       gradient for that sample, and whose derivative in what `f` closes over is the ordinary one.
     """
@@ -42,7 +42,7 @@ def frozen_sample(q: dist.Distribution, key: Key[Array, ""], num_samples: int) -
 
 
 def base_draw(q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> Array:
-    r"""The parameter-free part of `num_samples` draws: $\epsilon$ for our Gaussians, a key a sample for numpyro's laws."""
+    r"""The parameter-free part of the draws: $\epsilon$ for our Gaussians, a key a sample for numpyro's laws."""
     if isinstance(q, AbstractGaussian):
         return jax.random.normal(key, q.shape((num_samples,)), q.mean.dtype)
     return jax.random.split(key, num_samples)
@@ -62,4 +62,4 @@ def arguments(q: dist.Distribution) -> dict[str, Any]:
 
 def rebuild(law: type[dist.Distribution], args: dict[str, Any]) -> dist.Distribution:
     """A law from its arguments, without checking their values again."""
-    return law(**args, validate_args=False)  # type: ignore[arg-type]
+    return law(**args, validate_args=False)

@@ -28,8 +28,8 @@ def expect(
 
     **Arguments**
 
-    - `f`: takes one draw (an array of `q`'s event shape) and returns a scalar. It may close over parameters: in those it is
-      differentiated in the ordinary way.
+    - `f`: takes one draw (an array of `q`'s event shape) and returns a scalar. It may close over parameters: in those
+      it is differentiated in the ordinary way.
     - `q`: the law; a Gaussian of `dlgm.gaussians`, or any numpyro distribution that the estimator supports.
     - `key`: a typed key, `jax.random.key(seed)`.
     - `estimator`: what stands for $\nabla_\theta E_q[f]$; by default `Pathwise()`.

@@ -27,7 +27,8 @@ class ExponentialFamily(eqx.Module):
     - `regular`: the names of the parameters for which $B$ has no pole inside the support and $B f p$ vanishes at its
       ends, so that the product rule's integral converges. Leave one out if unsure.
 
-    $$B_\theta(x) = \frac{\nabla_\theta\eta^\top \phi(x) - \nabla_\theta A}{\partial_x \log h(x) + \eta^\top \partial_x\phi(x)}
+    $$B_\theta(x)
+      = \frac{\nabla_\theta\eta^\top \phi(x) - \nabla_\theta A}{\partial_x \log h(x) + \eta^\top \partial_x\phi(x)}
       = \frac{\partial_\theta \log p}{\partial_x \log p}$$
     """
 

@@ -41,7 +41,8 @@ class Implicit(AbstractEstimator):
     r"""The second formulation of the paper's app. C.1, with $B_\theta = (\partial F / \partial\theta) / p$.
 
     $$\nabla_\theta E_p[f(x)] = -E_p\left[B_\theta(x)\, \partial_x f(x)\right]$$
-    $F$ is the CDF and $p$ the density. Unlike the first formulation it has no poles: $p$ is zero only where no draw falls.
+    $F$ is the CDF and $p$ the density. Unlike the first formulation it has no poles: $p$ is zero only where no draw
+    falls.
 
     **Laws.** Every numpyro law of one real variable with a `cdf` that JAX can differentiate in the parameters. (Not
     `StudentT` in `df`, nor `Beta`: JAX has no derivative of the incomplete beta function in its shapes.)

@@ -20,8 +20,8 @@ class Pathwise(AbstractEstimator):
     `dlgm.stochastic.transforms`.
 
     **Regularity.** `f` continuous and differentiable almost everywhere, with $E|g^\top \partial t / \partial\theta|$
-    finite. A kink (a rectifier) is allowed; a jump is not, since its contribution is lost without a trace. A step function
-    is refused where it can be recognised.
+    finite. A kink (a rectifier) is allowed; a jump is not, since its contribution is lost without a trace. A step
+    function is refused where it can be recognised.
 
     **Cost.** One gradient of `f` a sample, plus $O(K)$ for a diagonal or rank-one Gaussian, $O(K r^2)$ for rank r,
     $O(K^2)$ for a full one.

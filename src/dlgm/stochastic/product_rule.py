@@ -14,10 +14,10 @@ from dlgm.stochastic.smoothness import refuse_steps
 from dlgm.stochastic.weak import weak
 
 _DIVERGES = (
-    "ProductRule cannot estimate the gradient in {names} of a {family} law. There B(x) = d_theta log p / d_x log p has a pole "
-    "where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of that converges. "
-    "Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish at the mode the integral "
-    "is finite: then pass ProductRule(allow_divergent=True)."
+    "ProductRule cannot estimate the gradient in {names} of a {family} law. There B(x) = d_theta log p / d_x log p has "
+    "a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of "
+    "that converges. Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish at "
+    "the mode the integral is finite: then pass ProductRule(allow_divergent=True)."
 )
 
 
@@ -34,9 +34,10 @@ class ProductRule(AbstractEstimator):
 
     **Laws.** Laws of one real variable whose natural form is given.
 
-    **Regularity.** `f` differentiable; $B f p$ zero at the ends of the support; no zero of $\partial_x \log p$ inside it
-    unless $\partial_\theta \log p$ is zero there as well. The last is a hard condition: a density with a mode meets it
-    for a location parameter only. Differentiating in a parameter that does not is refused, for it would diverge.
+    **Regularity.** `f` differentiable; $B f p$ zero at the ends of the support; no zero of $\partial_x \log p$ inside
+    it unless $\partial_\theta \log p$ is zero there as well. The last is a hard condition: a density with a mode
+    meets it for a location parameter only. Differentiating in a parameter that does not is refused, for it would
+    diverge.
 
     **Cost.** One derivative of `f` and two of `B` a sample.
     """
@@ -48,8 +49,8 @@ class ProductRule(AbstractEstimator):
         """The base draws."""
         if q.event_dim != 0:
             raise TypeError(
-                f"ProductRule works on laws of one real variable; {type(q).__name__} has events of shape {q.event_shape}. "
-                "Use Pathwise() or, for dlgm's Gaussians, BonnetPrice()."
+                f"ProductRule works on laws of one real variable; {type(q).__name__} has events of shape "
+                f"{q.event_shape}. Use Pathwise() or, for dlgm's Gaussians, BonnetPrice()."
             )
         draws = base_draw(q, key, num_samples)
         refuse_steps(f, jax.eval_shape(transport, q, draws), estimator="ProductRule")

@@ -22,14 +22,14 @@ class Reinforce(AbstractEstimator):
 
     **Laws.** Every numpyro law with a `log_prob` that is differentiable in its parameters, discrete ones included.
 
-    **Regularity.** None on `f` but $E|f \nabla\log q| < \infty$: it may jump, or be a black box of values. The support of
-    `q` must not depend on $\theta$.
+    **Regularity.** None on `f` but $E|f \nabla\log q| < \infty$: it may jump, or be a black box of values. The
+    support of `q` must not depend on $\theta$.
 
-    **Cost.** One value of `f` a sample and no derivative of it. The variance grows with the number of latents, where that of
-    the pathwise estimators does not.
+    **Cost.** One value of `f` a sample and no derivative of it. The variance grows with the number of latents, where
+    that of the pathwise estimators does not.
     """
 
-    baseline: AbstractBaseline = NoBaseline()  # noqa: RUF009  (immutable, so one instance serves all)
+    baseline: AbstractBaseline = NoBaseline()
 
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:
         """Draws of `q` and each sample's baseline."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +40,8 @@ def refuse_steps(f: Callable[[Array], Array], x: Array, *, estimator: str, what:
 def _follow(jaxpr: Jaxpr, inputs: list[_Depends]) -> list[_Depends]:
     level = dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def read(var: object) -> _Depends:
-        return _Depends.NOT if isinstance(var, Literal) else level.get(var, _Depends.NOT)  # type: ignore[call-overload]
+    def read(var: Any) -> _Depends:
+        return _Depends.NOT if isinstance(var, Literal) else level.get(var, _Depends.NOT)
 
     for eqn in jaxpr.eqns:
         ins = [read(var) for var in eqn.invars]
@@ -51,12 +52,16 @@ def _follow(jaxpr: Jaxpr, inputs: list[_Depends]) -> list[_Depends]:
             # Loops and branches count as smooth: what cannot be decided is let through.
             outs = [max(ins, default=_Depends.NOT)] * len(eqn.outvars)
         for var, out in zip(eqn.outvars, outs, strict=True):
-            steps = eqn.primitive.name in _ROUNDING or not jnp.issubdtype(var.aval.dtype, jnp.inexact)
+            steps = eqn.primitive.name in _ROUNDING or not jnp.issubdtype(_dtype(var), jnp.inexact)
             level[var] = min(out, _Depends.IN_STEPS) if steps else out
     return [read(var) for var in jaxpr.outvars]
 
 
-def _called(eqn: jax.extend.core.JaxprEqn) -> Jaxpr | None:
+def _dtype(var: Any) -> Any:
+    return getattr(var.aval, "dtype", jnp.float32)
+
+
+def _called(eqn: Any) -> Jaxpr | None:
     if eqn.primitive.name not in _CALLS:
         return None
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):

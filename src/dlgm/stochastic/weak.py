@@ -6,8 +6,9 @@ $$d\, E_{q_\theta}[f] = E_{q_\theta}[\mathcal{T} f], \qquad
 \text{e.g. Bonnet and Price:}\quad \mathcal{T} f = g^\top d\mu + \tfrac12 \mathrm{Tr}(H\, dC).$$
 `weak` is $f(x)$ with that rule as its derivative, in place of the one through $x$.
 
-The draw $x$ is passed with its own dependence on $\theta$. The first derivative ignores it; a derivative of that derivative
-does not, and so is the pathwise derivative of $E[\mathcal{T} f]$: unbiased again, where a frozen draw would give zero.
+The draw $x$ is passed with its own dependence on $\theta$. The first derivative ignores it; a derivative of that
+derivative does not, and so is the pathwise derivative of $E[\mathcal{T} f]$: unbiased again, where a frozen draw
+would give zero.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,8 @@ class GEV(dist.Distribution):
 
     $$x = \mu + \sigma \frac{E^{-\xi} - 1}{\xi}, \quad E \sim \mathrm{Exp}(1), \qquad
       F(x) = \exp\left(-(1 + \xi z)^{-1/\xi}\right), \quad z = \frac{x - \mu}{\sigma}$$
-    Both are written with quotients that pass smoothly through $\xi = 0$, so that the derivative in $\xi$ is right there too.
+    Both are written with quotients that pass smoothly through $\xi = 0$, so that the derivative in $\xi$ is right
+    there too.
 
     **Arguments**
 
@@ -38,7 +39,7 @@ class GEV(dist.Distribution):
         batch = jnp.broadcast_shapes(*map(jnp.shape, (self.loc, self.scale, self.shape_xi)))
         super().__init__(batch, validate_args=validate_args)
 
-    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:  # type: ignore[override]
+    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:
         r"""$\mu + \sigma\, y\, \frac{e^{\xi y} - 1}{\xi y}$ with $y = -\log E$ a standard Gumbel draw."""
         dtype = jnp.result_type(float, self.loc, self.scale, self.shape_xi)
         y = jax.random.gumbel(key, self.shape(tuple(sample_shape)), dtype)

@@ -18,15 +18,16 @@ class Stable(dist.Distribution):
     Its characteristic function is, for $\alpha \ne 1$,
     $$\log E\, e^{itX} = i \delta t - |\gamma t|^\alpha
       \left(1 + i \beta \tan\tfrac{\pi\alpha}{2}\, \mathrm{sign}(t) \left(|\gamma t|^{1-\alpha} - 1\right)\right)$$
-    and its limit at $\alpha = 1$: this parametrisation, unlike the older one, is continuous there, so that the derivative
-    in $\alpha$ exists for all $0 < \alpha \le 2$. $\alpha = 2$ is the Gaussian of variance $2\gamma^2$; $\alpha = 1, \beta = 0$ the
-    Cauchy; $\alpha = \frac12, \beta = 1$ a Levy law.
+    and its limit at $\alpha = 1$: this parametrisation, unlike the older one, is continuous there, so that the
+    derivative in $\alpha$ exists for all $0 < \alpha \le 2$. $\alpha = 2$ is the Gaussian of variance $2\gamma^2$;
+    $\alpha = 1, \beta = 0$ the Cauchy; $\alpha = \frac12, \beta = 1$ a Levy law.
 
-    With $U$ uniform on $(-\pi/2, \pi/2)$, $W \sim \mathrm{Exp}(1)$, $\epsilon = 1 - \alpha$ and $\zeta = -\beta\cot(\pi\epsilon/2)$,
+    With $U$ uniform on $(-\pi/2, \pi/2)$, $W \sim \mathrm{Exp}(1)$, $\epsilon = 1 - \alpha$ and $\zeta =
+    -\beta\cot(\pi\epsilon/2)$,
     $$X = \frac{\sin\alpha U - \zeta\cos\alpha U}{\cos U} Z^{\epsilon/\alpha} + \zeta, \qquad
       Z = \frac{\cos\epsilon U - \zeta \sin\epsilon U}{W \cos U}$$
-    is the standard draw. The two terms in $\zeta$ grow without bound as $\alpha \to 1$ and cancel; the code collects them into a
-    quotient that is finite, so that one formula serves every $\alpha$.
+    is the standard draw. The two terms in $\zeta$ grow without bound as $\alpha \to 1$ and cancel; the code collects
+    them into a quotient that is finite, so that one formula serves every $\alpha$.
 
     There is no `log_prob`: the density has no closed form. Use `Pathwise()`.
 
@@ -55,7 +56,7 @@ class Stable(dist.Distribution):
         batch = jnp.broadcast_shapes(*map(jnp.shape, (self.alpha, self.beta, self.loc, self.scale)))
         super().__init__(batch, validate_args=validate_args)
 
-    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:  # type: ignore[override]
+    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:
         """A draw, differentiable in all four parameters."""
         u_key, w_key = jax.random.split(key)
         dtype = jnp.result_type(float, self.alpha, self.beta, self.loc, self.scale)

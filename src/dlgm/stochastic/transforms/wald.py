@@ -18,9 +18,9 @@ class Wald(dist.Distribution):
 
     $$p(x) = \sqrt{\frac{\lambda}{2\pi x^3}} \exp\left(-\frac{\lambda (x - \mu)^2}{2 \mu^2 x}\right), \quad x > 0$$
 
-    A draw is one of the two roots of a quadratic in a squared normal draw (Michael, Schucany and Haas), chosen by a coin whose
-    bias depends on the parameters. Differentiating that recipe would leave the coin out and be biased; the draw therefore takes
-    its derivative from the CDF, as in `Implicit`.
+    A draw is one of the two roots of a quadratic in a squared normal draw (Michael, Schucany and Haas), chosen by a
+    coin whose bias depends on the parameters. Differentiating that recipe would leave the coin out and be biased; the
+    draw therefore takes its derivative from the CDF, as in `Implicit`.
 
     **Arguments**: `loc` $\mu > 0$, `concentration` $\lambda > 0$.
     """
@@ -34,7 +34,7 @@ class Wald(dist.Distribution):
         batch = jnp.broadcast_shapes(jnp.shape(self.loc), jnp.shape(self.concentration))
         super().__init__(batch, validate_args=validate_args)
 
-    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:  # type: ignore[override]
+    def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out"]:
         """A draw, differentiable in both parameters."""
         normal_key, coin_key = jax.random.split(key)
         dtype = jnp.result_type(float, self.loc, self.concentration)
@@ -52,7 +52,7 @@ class Wald(dist.Distribution):
         return 0.5 * (jnp.log(lam) - jnp.log(2 * jnp.pi)) - 1.5 * jnp.log(value) - deviation
 
     def cdf(self, value: ArrayLike) -> Float[Array, "*out"]:
-        r"""$\Phi\left(r (\tfrac{x}{\mu} - 1)\right) + e^{2\lambda/\mu} \Phi\left(-r (\tfrac{x}{\mu} + 1)\right)$, $r = \sqrt{\lambda / x}$."""
+        r"""$\Phi(r (x/\mu - 1)) + e^{2\lambda/\mu}\, \Phi(-r (x/\mu + 1))$ with $r = \sqrt{\lambda / x}$."""
         r, scaled = jnp.sqrt(self.concentration / value), value / self.loc
         # the second term is a huge number times a tiny one, so it is multiplied in logs
         return ndtr(r * (scaled - 1)) + jnp.exp(2 * self.concentration / self.loc + log_ndtr(-r * (scaled + 1)))

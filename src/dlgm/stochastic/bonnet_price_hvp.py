@@ -77,7 +77,9 @@ class _ProbedPrice(eqx.Module):
             return bonnet + jnp.mean(jax.vmap(price)(jnp.moveaxis(self.probes, 1, 0)), axis=0)
         K = x.shape[-1]
 
-        def add(i: Array, total: Array) -> Array:
-            return total + price(jax.nn.one_hot(i, K, dtype=x.dtype))
+        # Checkpointed, for otherwise the backward pass would keep every H R e_i, and so the Hessian after all.
+        @jax.checkpoint
+        def add(total: Array, i: Array) -> tuple[Array, None]:
+            return total + price(jax.nn.one_hot(i, K, dtype=x.dtype)), None
 
-        return bonnet + jax.lax.fori_loop(0, K, add, jnp.zeros_like(bonnet))
+        return jax.lax.scan(add, bonnet, jnp.arange(K))[0]

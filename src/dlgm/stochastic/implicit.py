@@ -34,7 +34,7 @@ def _attach_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Ar
             f"Implicit: JAX cannot differentiate the CDF of {type(q).__name__} in one of its parameters ({error}) "
             "Use Pathwise(), or hold that parameter fixed."
         ) from error
-    return x, -d_cdf / jnp.exp(q.log_prob(x_moving))
+    return x_moving, -d_cdf / jnp.exp(q.log_prob(x_moving))
 
 
 class Implicit(AbstractEstimator):
@@ -45,7 +45,8 @@ class Implicit(AbstractEstimator):
     falls.
 
     **Laws.** Every numpyro law of one real variable with a `cdf` that JAX can differentiate in the parameters. (Not
-    `StudentT` in `df`, nor `Beta`: JAX has no derivative of the incomplete beta function in its shapes.)
+    `Beta`, nor numpyro's own `StudentT`: JAX has no derivative of the incomplete beta function in its shapes. For the
+    latter there is `dlgm.stochastic.transforms.StudentT`.)
 
     **Regularity.** `f` continuous and differentiable almost everywhere, with $E|B_\theta \partial_x f|$ finite.
 
@@ -58,6 +59,11 @@ class Implicit(AbstractEstimator):
             raise TypeError(
                 f"Implicit works on laws of one real variable; got {type(q).__name__} with events of shape "
                 f"{q.event_shape}. Use Pathwise() for vectors, Reinforce() for discrete laws."
+            )
+        if type(q) is dist.StudentT:
+            raise TypeError(
+                "Implicit: the CDF of numpyro's StudentT has no finite derivative at its centre, and none in `df`. "
+                "Use dlgm.stochastic.transforms.StudentT, or Pathwise()."
             )
         x = frozen_sample(q, key, num_samples)
         try:

@@ -14,7 +14,7 @@ from dlgm.stochastic.smoothness import refuse_steps
 from dlgm.stochastic.weak import weak
 
 _DIVERGES = (
-    "ProductRule cannot estimate the gradient in {names} of a {family} law. There B(x) = d_theta log p / d_x log p has "
+    "ProductRule cannot estimate the gradient in {names} of the {family} law. There B(x) = d_theta log p / d_x log p has "
     "a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of "
     "that converges. Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish at "
     "the mode the integral is finite: then pass ProductRule(allow_divergent=True)."
@@ -59,7 +59,8 @@ class ProductRule(AbstractEstimator):
     def surrogate(self, f: Pointwise, q: dist.Distribution, draws: PyTree[Array]) -> Float[Array, "s *batch"]:
         """`f` at the draws, with the product rule as its derivative."""
         family = self._family_of(q)
-        return weak(_Product(family, self.allow_divergent), f, family.theta(q), transport(q, draws))
+        theta = jax.tree.map(jnp.asarray, family.theta(q))
+        return weak(_Product(family, self.allow_divergent), f, theta, transport(q, draws))
 
     def _family_of(self, q: dist.Distribution) -> ExponentialFamily:
         if self.family is not None:

@@ -25,7 +25,9 @@ class _Depends(IntEnum):
     SMOOTHLY = 2
 
 
-def refuse_steps(f: Callable[[Array], Array], x: Array, *, estimator: str, what: str = "f") -> None:
+def refuse_steps(
+    f: Callable[[Array], Array], x: Array | jax.ShapeDtypeStruct, *, estimator: str, what: str = "f"
+) -> None:
     """Raise where every path from `x` to `f(x)` goes through a comparison or a rounding.
 
     This finds `x > 0`, `floor(x)` and `where(x > 0, 1.0, 0.0)`. It cannot find `x + floor(x)`, which varies between its

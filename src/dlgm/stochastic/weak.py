@@ -38,6 +38,6 @@ def _weak(theta: PyTree, f: Pointwise, x: Array, rule: Rule) -> Array:
 def _weak_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     theta, f, x, rule = primals
     d_theta, d_f, _, _ = tangents
-    value, through_f = eqx.filter_jvp(lambda g: g(x), (f,), (d_f,))
+    _, through_f = eqx.filter_jvp(lambda g: g(x), (f,), (d_f,))
     through_law = rule(f, theta, d_theta, x)
-    return value, through_law if through_f is None else through_law + through_f
+    return _weak(theta, f, x, rule), through_law if through_f is None else through_law + through_f

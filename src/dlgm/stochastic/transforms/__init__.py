@@ -1,7 +1,8 @@
 """Laws that are sampled as a differentiable transformation of a base draw (paper, app. C.2).
 
 Those that numpyro has are numpyro's. `GEV`, `Stable` and `Wald` are added; `Levy` is numpyro's with its draws declared
-differentiable. All of them work with `Pathwise()`.
+differentiable, `StudentT` numpyro's with a differentiable CDF. All of them work with `Pathwise()`, and all but `Stable`,
+which has neither a CDF nor a density in closed form, with `Implicit()` and `Reinforce()`.
 
 | law | draw | base |
 | --- | --- | --- |
@@ -17,11 +18,12 @@ differentiable. All of them work with `Pathwise()`.
 | `Wald(loc, concentration)` | through its CDF | normal, uniform |
 """
 
-from numpyro.distributions import Gumbel, InverseGamma, Logistic, LogNormal, Normal, StudentT, Weibull
+from numpyro.distributions import Gumbel, InverseGamma, Logistic, LogNormal, Normal, Weibull
 
 from dlgm.stochastic.transforms.gev import GEV
 from dlgm.stochastic.transforms.levy import Levy
 from dlgm.stochastic.transforms.stable import Stable
+from dlgm.stochastic.transforms.student_t import StudentT
 from dlgm.stochastic.transforms.wald import Wald
 
 __all__ = [

@@ -15,8 +15,11 @@ _HOMES = {
         "LowRankGaussian",
         "RankOneGaussian",
         "as_gaussian",
+        "kl_between_gaussians",
     ),
     "dlgm.stochastic": (
+        "AbstractBaseline",
+        "AbstractEstimator",
         "BonnetPrice",
         "BonnetPriceHVP",
         "ConstantBaseline",

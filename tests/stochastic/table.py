@@ -1,7 +1,7 @@
 """Every (law, parameter, estimator) that is claimed to be unbiased, in one table.
 
-A law's row gives the class, its arguments, which of the six functions have gradients of finite variance under it, and its
-density in scipy's words, from which the exact gradient is computed by quadrature. Adding a law is adding a row.
+A law's row gives the class, its arguments, which of the six functions have gradients of finite variance under it, and
+its density in scipy's words, from which the exact gradient is computed by quadrature. Adding a law is adding a row.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Every estimator is unbiased for every parameter of every law it supports, on six functions.
 
-Each case takes the mean of n per-sample gradients and asks that it lie within 4 standard errors of the exact gradient, on
-either side: a false alarm of 6e-5 a comparison. Keys are fixed.
+Each case takes the mean of n per-sample gradients and asks that it lie within 4 standard errors of the exact gradient,
+on either side: a false alarm of 6e-5 a comparison. Keys are fixed.
 """
 
 from functools import cache

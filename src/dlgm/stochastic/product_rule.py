@@ -14,8 +14,8 @@ from dlgm.stochastic.smoothness import refuse_steps
 from dlgm.stochastic.weak import weak
 
 _DIVERGES = (
-    "ProductRule cannot estimate the gradient in {names} of the {family} law. There B(x) = d_theta log p / d_x log p has "
-    "a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of "
+    "ProductRule cannot estimate the gradient in {names} of the {family} law. There B(x) = d_theta log p / d_x log p "
+    "has a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of "
     "that converges. Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish at "
     "the mode the integral is finite: then pass ProductRule(allow_divergent=True)."
 )

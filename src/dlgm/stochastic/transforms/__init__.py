@@ -1,8 +1,8 @@
 """Laws that are sampled as a differentiable transformation of a base draw (paper, app. C.2).
 
 Those that numpyro has are numpyro's. `GEV`, `Stable` and `Wald` are added; `Levy` is numpyro's with its draws declared
-differentiable, `StudentT` numpyro's with a differentiable CDF. All of them work with `Pathwise()`, and all but `Stable`,
-which has neither a CDF nor a density in closed form, with `Implicit()` and `Reinforce()`.
+differentiable, `StudentT` numpyro's with a differentiable CDF. All of them work with `Pathwise()`, and all but
+`Stable`, which has neither a CDF nor a density in closed form, with `Implicit()` and `Reinforce()`.
 
 | law | draw | base |
 | --- | --- | --- |

@@ -31,11 +31,11 @@ class Stable(dist.Distribution):
 
     There is no `log_prob`: the density has no closed form. Use `Pathwise()`.
 
-    **Arguments**: `alpha` in $(0, 2]$, `beta` in $[-1, 1]$, `loc` $\delta$, `scale` $\gamma > 0$.
+    **Arguments**: `alpha` in $[0.001, 2]$, `beta` in $[-1, 1]$, `loc` $\delta$, `scale` $\gamma > 0$.
     """
 
     arg_constraints = {
-        "alpha": constraints.open_interval(0.0, 2.0000001),
+        "alpha": constraints.interval(1e-3, 2.0),
         "beta": constraints.interval(-1.0, 1.0),
         "loc": constraints.real,
         "scale": constraints.positive,

@@ -1,0 +1,152 @@
+"""The command line as a user meets it: in a process of its own, with right and wrong input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlgm.reproduce.variance import FORMULAS
+
+
+def dlgm(*args, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-c", "from dlgm.cli import main; main()", *args], capture_output=True, text=True, cwd=cwd
+    )
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    out = tmp_path_factory.mktemp("variance") / "new" / "folder"
+    return dlgm("reproduce", "variance", "--quick", "--seed", "1", "--out", str(out)), out
+
+
+def test_variance_study_writes_its_files(quick):
+    run, out = quick
+    assert run.returncode == 0, run.stderr
+    names = {"variance.json", "formulas.png", "ratio.png", "growth.png", "comparison.png"}
+    assert {path.name for path in out.iterdir()} == names
+    for path in out.glob("*.png"):
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert path.stat().st_size > 10_000
+
+
+def test_variance_study_prints_a_summary(quick):
+    run, _ = quick
+    for words in ("Bonnet, d/dmu", "REINFORCE, leave-one-out", "diverges", "lower bound 5/2"):
+        assert words in run.stdout
+    assert "Traceback" not in run.stderr
+
+
+def test_variances_agree_with_the_papers_formulas(quick):
+    """Every measured variance within 5 standard errors (6e-7 a comparison), Price's exactly zero."""
+    results = json.loads((quick[1] / "variance.json").read_text())
+    assert results["seed"] == 1
+    for row in results["quadratic"]:
+        assert set(row["variances"]) == set(FORMULAS)
+        for name, cell in row["variances"].items():
+            slack = 1e-12 if name == "Price, d/dC" else 5 * cell["standard_error"]
+            assert abs(cell["measured"] - cell["formula"]) <= slack, (row, name)
+
+
+def test_ratio_growth_and_comparison(quick):
+    results = json.loads((quick[1] / "variance.json").read_text())
+    for row in results["ratio"]["rows"]:
+        assert row["measured"] > 2.5 - 5 * row["standard_error"]
+        assert abs(row["measured"] - row["formula"]) < 5 * row["standard_error"]
+    for row in results["growth"]["rows"]:
+        for name in ("REINFORCE", "Bonnet"):
+            assert abs(row[name]["measured"] - row[name]["formula"]) < 5 * row[name]["standard_error"]
+    exponents = results["growth"]["exponents"]
+    assert abs(exponents["REINFORCE"] - 1) < 0.1
+    assert abs(exponents["Bonnet"]) < 0.1
+    one = [row for row in results["comparison"] if row["law"] == "one latent"]
+    assert len(one) == 10
+    for row in one:
+        for parameter in ("mu", "sigma"):
+            cell = row[parameter]
+            if cell is None:
+                assert (row["estimator"], parameter) == ("ProductRule", "sigma")
+            else:
+                assert abs(cell["mean"] - cell["exact_mean"]) < 5 * cell["mean_standard_error"], row["estimator"]
+
+
+def test_same_seed_same_numbers_and_json_on_stdout(quick, tmp_path):
+    run = dlgm("reproduce", "variance", "--quick", "--seed", "1", "--json", "--out", str(tmp_path))
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == json.loads((quick[1] / "variance.json").read_text())
+
+
+def test_help_has_an_example_and_version_a_number():
+    help_text = dlgm("reproduce", "variance", "--help").stdout
+    assert "dlgm reproduce variance --quick" in help_text
+    for option in ("--out", "--seed", "--quick", "--quiet", "--json"):
+        assert option in help_text
+    assert dlgm("--version").stdout.startswith("dlgm 0.")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["reproduce", "variance", "--seed", "minus"], "is not a valid"),
+        (["reproduce", "variance", "--seed", "-1"], "is not in the range"),
+        (["reproduce", "nothing"], "No such command"),
+        (["reproduce", "variance", "--fast"], "No such option"),
+    ],
+)
+def test_wrong_options(args, words, tmp_path):
+    run = dlgm(*args, cwd=tmp_path)
+    assert run.returncode == 2
+    assert words in " ".join(run.stderr.split())
+    assert "Traceback" not in run.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_out_is_a_file(tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("precious")
+    run = dlgm("reproduce", "variance", "--quick", "--out", str(taken))
+    assert run.returncode == 2
+    assert run.stderr == f"dlgm: --out: expected a folder to write to; {taken} is a file.\n"
+    assert taken.read_text() == "precious"
+
+
+def modules_after(statement):
+    program = f"import sys; {statement}; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split())
+
+
+def test_imports_are_lazy():
+    """What makes `import dlgm` and `dlgm --help` quick, said without a clock."""
+    heavy = {"jax", "numpy", "numpyro", "equinox", "matplotlib"}
+    assert not heavy & modules_after("import dlgm")
+    assert not heavy & modules_after("import dlgm.cli")
+    assert "matplotlib" not in modules_after("import dlgm; dlgm.RankOneGaussian; dlgm.expect")
+
+
+def test_every_public_name_resolves():
+    import dlgm as package
+
+    assert {"RankOneGaussian", "expect", "BonnetPrice"} <= set(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name).__doc__
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match="module 'dlgm' has no attribute 'Nothing'"):
+        package.Nothing  # noqa: B018
+
+
+def test_public_names_are_listed_once():
+    import dlgm as package
+    from dlgm import gaussians, stochastic
+
+    exported = set(gaussians.__all__) | set(stochastic.__all__)
+    assert set(package.__all__) == exported
+
+
+def test_no_pickle_and_no_eval_in_the_package():
+    root = Path(__file__).parents[2] / "src"
+    for path in root.rglob("*.py"):
+        text = path.read_text()
+        assert "pickle" not in text, path
+        assert "eval(" not in text.replace("jax.eval_shape(", ""), path

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dlgm.stochastic import per_sample_gradients
+from dlgm.stochastic.exponential_family import GAUSSIAN
 from tests.gaussians.cases import CASES, RANK_ONE, Case
 from tests.stochastic import exact, functions
 from tests.stochastic.table import ESTIMATORS, GAUSSIAN_ESTIMATORS, REINFORCES, UNIVARIATE, Univariate
@@ -121,3 +122,12 @@ def test_the_exact_gradients_are_exact():
 def test_every_estimator_is_in_the_table():
     tested = {estimator for row in UNIVARIATE for estimator in row.estimators} | set(GAUSSIAN_ESTIMATORS)
     assert tested == set(ESTIMATORS)
+
+
+def test_product_rule_is_steady_at_the_mode_in_float32():
+    """B is 0/0 there for a regular parameter: it has to come out as the constant -1, and its slope as 0."""
+    x = jnp.concatenate([jnp.linspace(-4.0, 5.0, 2001), 0.4 + jnp.geomspace(1e-8, 1e-2, 200), jnp.array([0.4])])
+    theta = {"mu": jnp.array(0.4), "sigma2": jnp.array(0.64)}
+    np.testing.assert_allclose(GAUSSIAN.B(theta, x)["mu"], -1, atol=1e-4)
+    slope = jax.vmap(jax.grad(lambda y: GAUSSIAN.B(theta, y)["mu"]))(x)
+    np.testing.assert_allclose(slope, 0, atol=2e-3)

@@ -66,9 +66,10 @@ def variance(
         console = Console()
         for table in _summary(results):
             console.print(table)
-        ratio, exponents = results["ratio"], results["growth"]["exponents"]
+        smallest, exponents = results["ratio"]["smallest"], results["growth"]["exponents"]
         console.print(
-            f"REINFORCE / Bonnet: smallest ratio measured {ratio['smallest_measured']:.3f}, lower bound 5/2. "
+            f"REINFORCE / Bonnet: smallest ratio measured {smallest['measured']:.3f} ± {smallest['standard_error']:.3f}"
+            f" (formula {smallest['formula']:.3f}; lower bound 5/2). "
             f"Growth with K: REINFORCE K^{exponents['REINFORCE']:.2f}, Bonnet K^{exponents['Bonnet']:.2f}."
         )
         console.print(f"Written to {out}: variance.json, formulas.png, ratio.png, growth.png, comparison.png")

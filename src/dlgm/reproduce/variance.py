@@ -159,7 +159,7 @@ def _ratio(quadratic: list[dict[str, Any]]) -> dict[str, Any]:
                 "formula": 2.5 + 2 * (row["mu"] / row["sigma"]) ** 2,
             }
         )
-    return {"lower_bound": 2.5, "smallest_measured": min(r["measured"] for r in rows), "rows": rows}
+    return {"lower_bound": 2.5, "smallest": min(rows, key=lambda row: row["measured"]), "rows": rows}
 
 
 # ---- app. D.1 ------------------------------------------------------------------------------------------------------

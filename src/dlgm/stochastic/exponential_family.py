@@ -1,6 +1,7 @@
 """Exponential families in natural form, and the four that the product rule comes with."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -13,6 +14,12 @@ from jaxtyping import Float
 from dlgm.stochastic.transforms.wald import Wald
 
 Theta = dict[str, Array]
+
+_NEAR_MODE = 0.03  # in units of the width of the mode
+
+
+def _derivative(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
 
 
 class ExponentialFamily(eqx.Module):
@@ -49,7 +56,7 @@ class ExponentialFamily(eqx.Module):
 
     def slope(self, theta: Theta, x: Float[Array, "*points"]) -> Float[Array, "*points"]:
         r"""$\partial_x \log p$, the denominator of $B$."""
-        return jax.jvp(lambda y: self.log_prob(theta, y), (x,), (jnp.ones_like(x),))[1]
+        return _derivative(partial(self.log_prob, theta))(x)
 
     def score(self, theta: Theta, d_theta: Theta, x: Float[Array, "*points"]) -> Float[Array, "*points"]:
         r"""$\partial_\theta \log p \cdot d\theta$, the numerator of $B$."""
@@ -59,9 +66,29 @@ class ExponentialFamily(eqx.Module):
         r"""$B_\theta(x)$ for every parameter."""
         zeros = {name: jnp.zeros_like(value) for name, value in theta.items()}
         return {
-            name: self.score(theta, zeros | {name: jnp.ones_like(value)}, x) / self.slope(theta, x)
+            name: self.B_along(theta, zeros | {name: jnp.ones_like(value)}, x, removable=name in self.regular)
             for name, value in theta.items()
         }
+
+    def B_along(
+        self, theta: Theta, d_theta: Theta, x: Float[Array, "*points"], *, removable: bool
+    ) -> Float[Array, "*points"]:
+        r"""$B_\theta(x) \cdot d\theta$. At a mode it is 0/0 where `removable`, and has a pole otherwise.
+
+        Near such a 0/0, at a distance $\delta$, rounding would swamp $N / D$ and more so its derivative. There the
+        quotient is taken of the expansions instead, $(N' - \frac12 N'' \delta) / (D' - \frac12 D'' \delta)$ with $\delta = D / D'$.
+        """
+        N, D = partial(self.score, theta, d_theta), partial(self.slope, theta)
+        if not removable:
+            return N(x) / D(x)
+        N1, D1 = _derivative(N), _derivative(D)
+        N2, D2 = _derivative(N1), _derivative(D1)
+        near = jnp.abs(D(x)) < _NEAR_MODE * jnp.sqrt(jnp.abs(D1(x)))
+        # The branch that is not taken is evaluated at harmless values, for its derivative is formed all the same.
+        steep = jnp.where(near, D1(x), 1.0)
+        delta = jnp.where(near, D(x), 0.0) / steep
+        expanded = (N1(x) - 0.5 * N2(x) * delta) / (steep - 0.5 * jnp.where(near, D2(x), 0.0) * delta)
+        return jnp.where(near, expanded, N(x) / jnp.where(near, 1.0, D(x)))
 
 
 GAUSSIAN = ExponentialFamily(

@@ -1,5 +1,7 @@
 """The product rule for integrals: the derivative in theta as a derivative in x."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,9 +17,9 @@ from dlgm.stochastic.weak import weak
 
 _DIVERGES = (
     "ProductRule cannot estimate the gradient in {names} of the {family} law. There B(x) = d_theta log p / d_x log p "
-    "has a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average of "
-    "that converges. Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish at "
-    "the mode the integral is finite: then pass ProductRule(allow_divergent=True)."
+    "has a pole where the density is flat (its mode), d_x[B f] behaves like 1/(x - mode)^2 beside it, and no average "
+    "of that converges. Use Implicit(), the second formulation, or Pathwise(). If f and its first derivative vanish "
+    "at the mode the integral is finite: then pass ProductRule(allow_divergent=True)."
 )
 
 
@@ -83,9 +85,11 @@ class _Product(eqx.Module):
         refused = [name for name in live if name not in self.family.regular]
         if refused and not self.allow_divergent:
             raise ValueError(_DIVERGES.format(names=", ".join(refused), family=self.family.name))
-        d_full = {name: live.get(name, jnp.zeros_like(value)) for name, value in theta.items()}
-
-        def B_f(y: Array) -> Array:
-            return self.family.score(theta, d_full, y) / self.family.slope(theta, y) * f(y)
-
-        return -gradient(B_f, x)
+        total = jnp.zeros_like(x)
+        for removable in (True, False):
+            moving = {name: d for name, d in live.items() if (name in self.family.regular) == removable}
+            if moving:
+                d_full = {name: moving.get(name, jnp.zeros_like(value)) for name, value in theta.items()}
+                B = partial(self.family.B_along, theta, d_full, removable=removable)
+                total -= gradient(lambda y, B=B: B(y) * f(y), x)
+        return total

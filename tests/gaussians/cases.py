@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ class Case:
 
 
 @cache
-def members(cls):
+def members(cls: Any) -> Callable[..., dict[str, Any]]:
     """Every member at once, compiled: one compilation for each shape, however many examples."""
 
     @jax.jit
@@ -94,7 +95,7 @@ RANK_ONE = Case(
     "rank-one", RankOneGaussian, _rank_one, lambda p: diag(np.exp(p["log_d"])) + outer(p["u"][..., :, None])
 )
 LOW_RANK = Case("rank-2", LowRankGaussian, _low_rank, lambda p: diag(np.exp(p["log_d"])) + outer(p["U"]))
-RANK_THREE = Case("rank-3", LowRankGaussian, lambda *a, **k: _low_rank(*a, r=3, **k), LOW_RANK.precision)
+RANK_THREE = Case("rank-3", LowRankGaussian, partial(_low_rank, r=3), LOW_RANK.precision)
 FULL = Case("full", FullGaussian, _full, lambda p: np.linalg.inv(outer(p["scale_tril"])))
 
 CASES = [DIAGONAL, RANK_ONE, LOW_RANK, RANK_THREE, FULL]

@@ -1,5 +1,7 @@
 """Every member of every Gaussian against dense float64 linear algebra."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,7 +120,7 @@ def test_rank_one_in_float32(shape, seed, log10_size2, spread, sparse):
     # The closed forms in exact-enough arithmetic: sums that leave i out, so that float64 does not cancel either.
     others = s - w * w
     variance = (1 + np.where(others > 1e-6 * s, others, _sum_without_each(w * w))) / (1 + s) / d
-    tolerance = {"rtol": 2e-5, "atol": 0}  # log_d up to 25 is itself rounded, to 1e-6, before exp
+    tolerance: dict[str, Any] = {"rtol": 2e-5, "atol": 0}  # log_d up to 25 is itself rounded, to 1e-6, before exp
     scale = np.sqrt(variance)
     got = members(RANK_ONE.cls)(*jax.tree.map(np.float32, (parameters, scale, eps)))
     np.testing.assert_allclose(got["variance"], variance, **tolerance)

@@ -1,5 +1,7 @@
 """The laws that numpyro lacks, against scipy; and the smooth quotients they are built on."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +36,7 @@ PROBABILITIES = np.array([1e-6, 1e-3, 0.05, 0.3, 0.5, 0.51, 0.8, 0.99, 0.9999])
 def test_density_and_cdf_agree_with_scipy(x64, name):
     ours, theirs = OURS[name][0](), OURS[name][1]
     x = theirs.ppf(PROBABILITIES)
-    close = {"rtol": 2e-5, "atol": 1e-9} if name == "GEV-near-Gumbel" else {"rtol": 1e-8, "atol": 1e-12}
+    close: dict[str, Any] = {"rtol": 2e-5, "atol": 1e-9} if name == "GEV-near-Gumbel" else {"rtol": 1e-8, "atol": 1e-12}
     np.testing.assert_allclose(ours.log_prob(x), theirs.logpdf(x), **close)
     np.testing.assert_allclose(ours.cdf(x), theirs.cdf(x), **close)
 

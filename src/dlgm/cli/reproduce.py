@@ -70,7 +70,7 @@ def variance(
         console.print(
             f"REINFORCE / Bonnet: smallest ratio measured {smallest['measured']:.3f} ± {smallest['standard_error']:.3f}"
             f" (formula {smallest['formula']:.3f}; lower bound 5/2). "
-            f"Growth with K: REINFORCE K^{exponents['REINFORCE']:.2f}, Bonnet K^{exponents['Bonnet']:.2f}."
+            f"Growth with K: REINFORCE K^{exponents['REINFORCE']:z.2f}, Bonnet K^{exponents['Bonnet']:z.2f}."
         )
         console.print(f"Written to {out}: variance.json, formulas.png, ratio.png, growth.png, comparison.png")
 

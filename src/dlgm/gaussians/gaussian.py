@@ -32,15 +32,15 @@ class AbstractGaussian(dist.Distribution):
     # ---- what a final class provides -------------------------------------------------------------------------------
 
     @abstractmethod
-    def factor_times(self, eps: Float[Array, "*out k"]) -> Float[Array, "*out2 k"]:
+    def factor_times(self, eps: RealLike) -> Float[Array, "*out k"]:
         r"""$R\,\epsilon$: with `eps` standard normal, a draw's deviation from the mean."""
 
     @abstractmethod
-    def factor_transpose_times(self, x: Float[Array, "*out k"]) -> Float[Array, "*out2 k"]:
+    def factor_transpose_times(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^\top x$."""
 
     @abstractmethod
-    def solve_factor(self, x: Float[Array, "*out k"]) -> Float[Array, "*out2 k"]:
+    def solve_factor(self, x: RealLike) -> Float[Array, "*out k"]:
         r"""$R^{-1} x$: whitens a deviation from the mean."""
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from dlgm.reproduce.variance import LARGE_K, MANY, ONE
 
@@ -38,7 +39,7 @@ def ratio(ax: Axes, results: dict[str, Any]) -> Axes:
     ax.errorbar(x, [r["measured"] for r in rows], errors, fmt="^", color=_RED, markersize=5, label="measured, ±2 s.e.")
     ax.axhline(2.5, color=_BLUE, linewidth=1, linestyle="--", label="lower bound 5/2")
     ax.set(xlabel="$|\\mu| / \\sigma$", ylabel="Var REINFORCE / Var Bonnet", yscale="log")
-    ax.set_title("REINFORCE is never within a factor 5/2")
+    ax.set_title("REINFORCE's variance is at least 5/2 of Bonnet's")
     ax.legend(frameon=False, loc="upper left")
     return ax
 
@@ -48,7 +49,7 @@ def growth(ax: Axes, results: dict[str, Any]) -> Axes:
     rows, exponents = results["growth"]["rows"], results["growth"]["exponents"]
     K = [row["K"] for row in rows]
     for name, marker, colour in (("REINFORCE", "^", _RED), ("Bonnet", "o", _BLUE)):
-        label = f"{name}: $K^{{{exponents[name]:.2f}}}$ for $K \\geq {LARGE_K}$"
+        label = f"{name}: $K^{{{exponents[name]:z.2f}}}$ for $K \\geq {LARGE_K}$"
         ax.plot(K, [row[name]["measured"] for row in rows], marker, color=colour, label=label)
         ax.plot(K, [row[name]["formula"] for row in rows], color=colour, linewidth=1)
     ax.set(xscale="log", yscale="log", xlabel="latents $K$", ylabel="variance of $d/d\\mu_1$")
@@ -58,30 +59,29 @@ def growth(ax: Axes, results: dict[str, Any]) -> Axes:
 
 
 def comparison(ax: Axes, results: dict[str, Any], law: str = ONE) -> Axes:
-    """Every estimator's variance on the wave function, one bar a parameter."""
+    """Every estimator's variance on the wave function, one mark a parameter."""
     rows = [row for row in results["comparison"] if row["law"] == law]
     parameters = {ONE: ("mu", "sigma"), MANY: ("mean", "log_d", "u")}[law]
-    height = 0.8 / len(parameters)
     y = np.arange(len(rows))
-    for i, parameter in enumerate(parameters):
-        widths = [row[parameter]["variance"] if row[parameter] else np.nan for row in rows]
-        ax.barh(y + i * height, widths, height, color=(_BLUE, _ORANGE, _GREEN)[i], label=parameter)
-        for at, row in zip(y, rows, strict=True):
-            if row[parameter] is None:
-                ax.text(
-                    0.01, at + i * height, _why_not(row), va="center", fontsize=7, color="0.4",
-                    transform=ax.get_yaxis_transform(),
-                )  # fmt: skip
-    ax.set_yticks(y + height * (len(parameters) - 1) / 2, [row["estimator"] for row in rows])
+    for parameter, marker, colour in zip(parameters, "osD", (_BLUE, _ORANGE, _GREEN), strict=False):
+        x = [row[parameter]["variance"] if row[parameter] else np.nan for row in rows]
+        ax.plot(x, y, marker, color=colour, label=parameter, markersize=7)
+    for at, row in enumerate(rows):
+        missing = [parameter for parameter in parameters if row[parameter] is None]
+        if missing:
+            why = f"{missing[0]}: diverges" if law == ONE else "for one variable only"
+            ax.text(0.98, at, why, va="center", ha="right", color="0.4", transform=ax.get_yaxis_transform())
+    ax.set_yticks(y, [row["estimator"] for row in rows])
     ax.invert_yaxis()
+    ax.grid(axis="y", color="0.9")
+    ax.grid(axis="x", which="both", color="0.95")
+    ax.set_axisbelow(True)
     ax.set(xscale="log", xlabel="variance of one sample's gradient" + ("" if law == ONE else ", summed over latents"))
-    ax.set_title(f"$f = \\sum_i \\cos 2x_i + x_i$, {law}")
+    ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+    ax.xaxis.set_major_formatter(LogFormatter())
+    ax.set_title({ONE: "$f = \\cos 2x + x$ under $N(0.5, 0.8^2)$", MANY: f"The same, summed: {MANY}"}[law])
     ax.legend(frameon=False, title="gradient in", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
-
-
-def _why_not(row: dict[str, Any]) -> str:
-    return "diverges" if row["law"] == ONE else "one variable only"
 
 
 def draw_all(results: dict[str, Any]) -> dict[str, Figure]:

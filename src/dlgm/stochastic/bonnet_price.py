@@ -27,7 +27,8 @@ class BonnetPrice(AbstractEstimator):
     enough: the curvature at its kink is lost. A piecewise linear `f` is refused where it can be recognised.
 
     **Cost.** K Hessian products of `f` a sample, and K-by-K arrays: for small K. `BonnetPriceHVP` has the same
-    expectation without them. Its variance is the lowest of all: zero in the covariance for a quadratic `f`.
+    expectation without them. For a quadratic `f` the covariance's gradient has no variance at all; for other `f` it may
+    have more or less than `Pathwise`'s.
     """
 
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:

@@ -75,8 +75,8 @@ class ExponentialFamily(eqx.Module):
     ) -> Float[Array, "*points"]:
         r"""$B_\theta(x) \cdot d\theta$. At a mode it is 0/0 where `removable`, and has a pole otherwise.
 
-        Near such a 0/0, at a distance $\delta$, rounding would swamp $N / D$ and more so its derivative. There the
-        quotient is taken of the expansions instead, $(N' - \frac12 N'' \delta) / (D' - \frac12 D'' \delta)$ with $\delta = D / D'$.
+        Near such a 0/0, at a distance $\delta$, rounding would swamp $N / D$ and more so its derivative. There it is
+        computed from expansions: $(N' - \frac12 N'' \delta) / (D' - \frac12 D'' \delta)$ with $\delta = D / D'$.
         """
         N, D = partial(self.score, theta, d_theta), partial(self.slope, theta)
         if not removable:

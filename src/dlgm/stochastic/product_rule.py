@@ -77,6 +77,8 @@ class ProductRule(AbstractEstimator):
 
 
 class _Product(eqx.Module):
+    """The rule: minus the derivative of B f, for the parameters that are being differentiated in."""
+
     family: ExponentialFamily
     allow_divergent: bool = eqx.field(static=True)
 
@@ -90,6 +92,9 @@ class _Product(eqx.Module):
             moving = {name: d for name, d in live.items() if (name in self.family.regular) == removable}
             if moving:
                 d_full = {name: moving.get(name, jnp.zeros_like(value)) for name, value in theta.items()}
-                B = partial(self.family.B_along, theta, d_full, removable=removable)
-                total -= gradient(lambda y, B=B: B(y) * f(y), x)
+                total -= gradient(_product(f, partial(self.family.B_along, theta, d_full, removable=removable)), x)
         return total
+
+
+def _product(f: Pointwise, B: Pointwise) -> Pointwise:
+    return lambda x: B(x) * f(x)

@@ -1,6 +1,7 @@
 """The paper's slips: each printed formula shown wrong, its correction right. docs/errata.md names these tests."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from jax.scipy.special import digamma
 from scipy import integrate
 
 from dlgm.gaussians import DiagonalGaussian, FullGaussian, RankOneGaussian
-from dlgm.stochastic import ProductRule, expect, per_sample_gradients
+from dlgm.stochastic import ExponentialFamily, ProductRule, expect, per_sample_gradients
 from dlgm.stochastic.exponential_family import FAMILIES, GAUSSIAN, INVERSE_GAMMA, LOG_NORMAL, WALD
 from dlgm.stochastic.transforms import InverseGamma, LogNormal, Wald
 
@@ -146,7 +147,7 @@ def test_inverse_gamma_B_is_right_as_printed(x64):
     np.testing.assert_allclose(ours["beta"], x**2 / below * (-1 / x + alpha / beta), rtol=1e-9)
 
 
-LAWS = {
+LAWS: dict[str, tuple[ExponentialFamily, dict[str, Any], tuple[float, float], Any]] = {
     "Gaussian": (GAUSSIAN, {"mu": 0.4, "sigma2": 0.8}, (-3.0, 4.0), stats.norm(0.4, np.sqrt(0.8))),
     "inverse Gamma": (INVERSE_GAMMA, {"alpha": 2.5, "beta": 1.7}, (1e-3, 5.0), stats.invgamma(2.5, scale=1.7)),
     "log-Normal": (

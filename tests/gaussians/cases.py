@@ -15,7 +15,7 @@ from dlgm.gaussians import AbstractGaussian, DiagonalGaussian, FullGaussian, Low
 @dataclass(frozen=True)
 class Case:
     name: str
-    cls: type[AbstractGaussian]
+    cls: Any  # the class, an AbstractGaussian
     # (rng, batch shape, K, log_d scale, |u|^2) -> numpy parameters by name
     parameters: Callable[..., dict[str, np.ndarray]]
     # numpy parameters -> dense precision matrix

@@ -8,6 +8,7 @@ import pytest
 
 from dlgm.gaussians import DiagonalGaussian, RankOneGaussian
 from dlgm.stochastic import (
+    AbstractEstimator,
     BonnetPrice,
     BonnetPriceHVP,
     Implicit,
@@ -21,13 +22,13 @@ from dlgm.stochastic import (
 )
 
 KEY = jax.random.key(3)
-GAUSSIAN = {
+GAUSSIAN: dict[str, AbstractEstimator] = {
     "Pathwise": Pathwise(),
     "BonnetPrice": BonnetPrice(),
     "BonnetPriceHVP": BonnetPriceHVP(),
     "Reinforce": Reinforce(LeaveOneOut()),
 }
-UNIVARIATE = {
+UNIVARIATE: dict[str, AbstractEstimator] = {
     "Pathwise": Pathwise(),
     "Implicit": Implicit(),
     "ProductRule": ProductRule(),
@@ -166,7 +167,7 @@ def test_batches_have_their_own_gradients():
         assert values.shape == (2, 3)
         return jnp.sum(values)
 
-    for estimator in (Pathwise(), Implicit(), Reinforce(LeaveOneOut())):
+    for estimator in (UNIVARIATE[name] for name in ("Pathwise", "Implicit", "Reinforce")):
         np.testing.assert_allclose(jax.jit(jax.grad(total))(locs, estimator), 2 * locs, atol=0.6)
     q = RankOneGaussian(jnp.zeros((4, 3)), jnp.zeros(3), jnp.ones(3))
     for estimator in GAUSSIAN.values():

@@ -1,6 +1,7 @@
 """What the estimators refuse, and in which words."""
 
 import re
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ KEY = jax.random.key(0)
 normal = dist.Normal(0.0, 1.0)
 gaussian = DiagonalGaussian(jnp.zeros(2), jnp.zeros(2))
 
-STEPS = {
+STEPS: dict[str, Callable] = {
     "comparison": lambda x: (x > 0).astype(float),
     "bool": lambda x: x > 0,
     "floor": jnp.floor,

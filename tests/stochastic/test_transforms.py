@@ -1,5 +1,6 @@
 """The laws that numpyro lacks, against scipy; and the smooth quotients they are built on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from tests.stochastic.exact import stable_expectations
 
 KEY = jax.random.key(5)
 # Built when needed: what is made outside the x64 fixture has its parameters rounded to float32.
-OURS = {
+OURS: dict[str, tuple[Callable[[], dist.Distribution], Any]] = {
     "GEV-bounded": (lambda: t.GEV(0.3, 0.8, -0.3), stats.genextreme(0.3, 0.3, 0.8)),
     "GEV-Gumbel": (lambda: t.GEV(0.3, 0.8, 0.0), stats.gumbel_r(0.3, 0.8)),
     "GEV-near-Gumbel": (lambda: t.GEV(0.3, 0.8, 1e-6), stats.gumbel_r(0.3, 0.8)),

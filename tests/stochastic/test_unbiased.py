@@ -5,6 +5,7 @@ on either side: a false alarm of 6e-5 a comparison. Keys are fixed.
 """
 
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +24,9 @@ N = 40_000
 @cache
 def measured(row: Univariate | int, estimator: str):
     """{parameter: (means, standard errors)}, functions first; one compilation for all functions."""
-    if isinstance(row, int):
-        law, all_functions, wrt = CASES[row].cls, functions.vector, None
-    else:
-        law, all_functions, wrt = row.law, functions.scalar, row.supports(estimator)
+    law: Any = CASES[row].cls if isinstance(row, int) else row.law
+    all_functions = functions.vector if isinstance(row, int) else functions.scalar
+    wrt = None if isinstance(row, int) else row.supports(estimator)
 
     @jax.jit
     def moments(args, key):

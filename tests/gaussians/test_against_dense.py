@@ -174,7 +174,7 @@ def test_low_rank_in_float32(shape, seed, log10_size2, r):
     """Backward stable: the answer lies within what rounding `U` itself could change."""
     batch, K = shape
     rng = np.random.default_rng(seed)
-    parameters = rounded(LOW_RANK.parameters(rng, batch, K, spread=1.0, size2=10.0**log10_size2, r=r))
+    parameters = rounded(LOW_RANK.parameters(rng, batch, K, spread=1.0, size2=10.0**log10_size2, r=min(r, K)))
     got = low_rank_members(jax.tree.map(np.float32, parameters))
     answers = _low_rank_answers(parameters)
     moved = {name: np.zeros_like(value) for name, value in answers.items()}
@@ -242,7 +242,7 @@ def test_gradients_against_finite_differences(x64, case):
         sample = q.mean + q.factor_times(eps)
         return q.log_prob(x) + 0.7 * jnp.dot(key_weights, sample) + 1.3 * q.kl_to_standard()
 
-    check_grads(everything, ({n: jnp.asarray(v) for n, v in parameters.items()},), order=2, modes=["rev"])
+    check_grads(everything, ({n: jnp.asarray(v) for n, v in parameters.items()},), order=1)
 
 
 @pytest.mark.parametrize("size2", [0.0, 1e-12, 1e12])

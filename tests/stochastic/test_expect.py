@@ -1,11 +1,14 @@
 """`expect` and `per_sample_gradients` as functions: transformations, batches, closures, higher orders."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 
+from dlgm import stochastic
 from dlgm.gaussians import DiagonalGaussian, RankOneGaussian
 from dlgm.stochastic import (
     AbstractEstimator,
@@ -78,10 +81,10 @@ def test_jit_equals_eager(estimator):
 def test_vmap_equals_loop(estimator):
     stacked = jax.tree.map(lambda a: jnp.stack([a, 1.2 * a, a - 0.1]), THETA)
     keys = jax.random.split(KEY, 3)
-    grad = jax.grad(energy)
-    mapped = jax.vmap(lambda t, k: grad(t, estimator, 8, k))(stacked, keys)
+    grad = jax.jit(lambda t, k: jax.grad(energy)(t, estimator, 8, k))
+    mapped = jax.vmap(grad)(stacked, keys)
     for i in range(3):
-        one = grad(jax.tree.map(lambda a, i=i: a[i], stacked), estimator, 8, keys[i])
+        one = grad(jax.tree.map(lambda a, i=i: a[i], stacked), keys[i])
         jax.tree.map(lambda m, o, i=i: np.testing.assert_allclose(m[i], o, rtol=1e-4, atol=1e-6), mapped, one)
 
 
@@ -116,21 +119,20 @@ def test_what_f_closes_over_is_differentiated_in_the_ordinary_way(estimator):
 
 
 @gaussian_estimators
-@pytest.mark.parametrize("outer", ["w", "mean", "log_d", "u"])
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev], ids=["forward", "reverse"])
-def test_derivatives_of_the_gradient_are_unbiased_too(x64, estimator, outer, mode):
-    """Second derivatives, mixed ones with what f closes over included: n = 20,000, 64 batches, 4.5 standard errors."""
+def test_derivatives_of_the_gradient_are_unbiased_too(x64, estimator, mode):
+    """All second derivatives, mixed ones with what f closes over included: 64 batches of 312, 4.5 standard errors."""
     theta = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), THETA)
 
     def second(key):
-        inner = jax.grad(lambda t: energy(t, estimator, 20_000 // 64, key))
-        return mode(lambda value: inner(theta | {outer: value}))(theta[outer])
+        return mode(jax.grad(lambda t: energy(t, estimator, 312, key)))(theta)
 
     batches = jax.jit(jax.vmap(second))(jax.random.split(KEY, 64))
-    exact = jax.jacrev(lambda value: jax.grad(exact_energy)(theta | {outer: value}))(theta[outer])
-    for name in THETA:
-        error = batches[name].std(0) / np.sqrt(64)
-        assert np.all(np.abs(batches[name].mean(0) - exact[name]) < 4.5 * error + 1e-9), name
+    exact = jax.jit(jax.hessian(exact_energy))(theta)
+    for first, second_name in itertools.product(THETA, THETA):
+        samples, truth = batches[first][second_name], exact[first][second_name]
+        error = samples.std(0) / np.sqrt(64)
+        assert np.all(np.abs(samples.mean(0) - truth) < 4.5 * error + 1e-9), (first, second_name)
 
 
 @univariate_estimators
@@ -256,3 +258,17 @@ def test_optimal_coefficient_has_the_lowest_variance_of_the_baselines():
         for b in baselines
     ]
     assert spread[-1] < min(spread[:-1])
+
+
+@pytest.mark.parametrize("num_samples", [2, 3])
+@pytest.mark.parametrize("name", ["LeaveOneOut", "OptimalCoefficient"])
+def test_baselines_made_from_the_samples_bring_no_bias(x64, num_samples, name):
+    """With few samples a baseline that looked at its own sample would show: d/dmu E x^2 = 2 mu, 40,000 repeats, 4 s.e."""
+    estimator = Reinforce(getattr(stochastic, name)())
+
+    def value(mu, key):
+        law = dist.Normal(mu, 1.0)
+        return expect(lambda x: x**2, law, key=key, estimator=estimator, num_samples=num_samples)
+
+    grads = jax.jit(jax.vmap(jax.grad(value), (None, 0)))(0.7, jax.random.split(KEY, 40_000))
+    assert abs(grads.mean() - 1.4) < 4 * grads.std() / 200

@@ -29,7 +29,8 @@ class LowRankGaussian(AbstractGaussian):
     - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
 
     Long columns that are nearly parallel make an ill-conditioned problem: the results are then those of a `U` that
-    differs from the given one by a few roundings.
+    differs from the given one by a few roundings. More columns than latents gain nothing, and in float32 lose
+    digits when they are long: use `FullGaussian` there.
 
     >>> import jax.numpy as jnp
     >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])

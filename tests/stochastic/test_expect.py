@@ -263,7 +263,7 @@ def test_optimal_coefficient_has_the_lowest_variance_of_the_baselines():
 @pytest.mark.parametrize("num_samples", [2, 3])
 @pytest.mark.parametrize("name", ["LeaveOneOut", "OptimalCoefficient"])
 def test_baselines_made_from_the_samples_bring_no_bias(x64, num_samples, name):
-    """With few samples a baseline that looked at its own sample would show: d/dmu E x^2 = 2 mu, 40,000 repeats, 4 s.e."""
+    """A baseline that looked at its own sample would show at S = 2: d/dmu E x^2 = 2 mu, 40,000 repeats, 4 s.e."""
     estimator = Reinforce(getattr(stochastic, name)())
 
     def value(mu, key):

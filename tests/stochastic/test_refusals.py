@@ -163,7 +163,7 @@ MESSAGES = {
         "OptimalCoefficient: expected `num_samples` of at least 2, to have others to average; got 1.",
     ),
     "class for an instance": (
-        lambda: _check(Pathwise, normal, 1),
+        lambda: _check(Pathwise, normal, KEY, 1),
         TypeError,
         f"expect: expected `estimator` to be an estimator such as Pathwise(); got {Pathwise!r}. "
         "Did you mean Pathwise()?",
@@ -174,9 +174,14 @@ MESSAGES = {
         "expect: expected `num_samples` to be a whole number of at least 1; got 0.",
     ),
     "not a law": (
-        lambda: _check(Pathwise(), "standard normal", 1),
+        lambda: _check(Pathwise(), "standard normal", KEY, 1),
         TypeError,
         "expect: expected `q` to be a numpyro distribution; got str.",
+    ),
+    "seed for a key": (
+        lambda: _check(Pathwise(), normal, 0, 1),
+        TypeError,
+        "expect: expected `key` to be a random key, jax.random.key(seed); got 0.",
     ),
     "f of vectors": (
         lambda: expect(lambda x: x, gaussian, key=KEY),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -47,7 +48,7 @@ def expect(
     >>> [round(float(g), 4) for g in jax.grad(energy)(jnp.array([1.0, 1.0]))]  # exact: -2 u / (1 + u'u)^2
     [-0.2222, -0.2222]
     """
-    _check(estimator, q, num_samples)
+    _check(estimator, q, key, num_samples)
     F = _pointwise(f, q)
     draws = estimator.draw(F, q, key, num_samples)
     return jnp.mean(estimator.surrogate(F, q, draws), axis=0)
@@ -73,7 +74,7 @@ def per_sample_gradients(
     >>> {name: g.shape for name, g in grads.items()}
     {'loc': (1000,), 'scale': (1000,)}
     """
-    _check(estimator, q, num_samples)
+    _check(estimator, q, key, num_samples)
     F = _pointwise(f, q)
     draws = estimator.draw(F, q, key, num_samples)
     args = {name: jnp.asarray(value, jnp.result_type(float, value)) for name, value in arguments(q).items()}
@@ -92,13 +93,18 @@ def per_sample_gradients(
     return jax.vmap(one)(draws)
 
 
-def _check(estimator: object, q: object, num_samples: object) -> None:
+def _check(estimator: object, q: object, key: object, num_samples: object) -> None:
     if not isinstance(estimator, AbstractEstimator):
         hint = f" Did you mean {estimator.__name__}()?" if isinstance(estimator, type) else ""
         raise TypeError(f"expect: expected `estimator` to be an estimator such as Pathwise(); got {estimator!r}.{hint}")
     if not isinstance(q, dist.Distribution):
         raise TypeError(f"expect: expected `q` to be a numpyro distribution; got {type(q).__name__}.")
-    if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
+    is_key = hasattr(key, "dtype") and (
+        jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32
+    )
+    if not is_key:
+        raise TypeError(f"expect: expected `key` to be a random key, jax.random.key(seed); got {key!r}.")
+    if not isinstance(num_samples, Integral) or isinstance(num_samples, bool) or num_samples < 1:
         raise ValueError(f"expect: expected `num_samples` to be a whole number of at least 1; got {num_samples!r}.")
 
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if f"dlgm.{name}" in _HOMES:
+        return import_module(f"dlgm.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'dlgm' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -53,6 +53,6 @@ class DiagonalGaussian(AbstractGaussian):
         r"""$1 / d_i$."""
         return jnp.exp(-self.log_d)
 
-    def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
-        r"""$\mathrm{Tr}(D\,C') = \sum_i d_i C'_{ii}$."""
-        return jnp.sum(jnp.exp(self.log_d) * other.variance, axis=-1)
+    def excess_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
+        r"""$\mathrm{Tr}(D\,C') - K = \sum_i (d_i C'_{ii} - 1)$."""
+        return jnp.sum(jnp.exp(self.log_d) * other.variance - 1, axis=-1)

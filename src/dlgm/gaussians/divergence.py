@@ -23,8 +23,7 @@ def kl_between_gaussians(p: AbstractGaussian, q: AbstractGaussian) -> Float[Arra
             f"got K = {p.event_shape[0]} and K = {q.event_shape[0]}."
         )
     z = q.solve_factor(p.mean - q.mean)
-    K = p.event_shape[0]
-    return 0.5 * (q.precision_trace(p) + jnp.sum(z * z, axis=-1) - K + q.log_det - p.log_det)
+    return 0.5 * (q.excess_trace(p) + jnp.sum(z * z, axis=-1) + q.log_det - p.log_det)
 
 
 def as_gaussian(law: dist.Distribution) -> AbstractGaussian:

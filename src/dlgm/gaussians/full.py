@@ -65,7 +65,7 @@ class FullGaussian(AbstractGaussian):
         r"""$C_{ii} = \sum_j L_{ij}^2$."""
         return jnp.sum(self._L**2, axis=-1)
 
-    def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
-        r"""$\mathrm{Tr}(C^{-1} C') = |L^{-1} R'|_F^2$."""
+    def excess_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
+        r"""$\mathrm{Tr}(C^{-1} C') - K = |L^{-1} R'|_F^2 - K$, a column at a time."""
         columns = columns_first(other.factor(), len(self.batch_shape))
-        return jnp.sum(self.solve_factor(columns) ** 2, axis=(0, -1))
+        return jnp.sum(jnp.sum(self.solve_factor(columns) ** 2, axis=-1) - 1, axis=0)

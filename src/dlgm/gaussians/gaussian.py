@@ -54,8 +54,11 @@ class AbstractGaussian(dist.Distribution):
         """The diagonal of $C$."""
 
     @abstractmethod
-    def precision_trace(self, other: "AbstractGaussian") -> Float[Array, "*batch"]:
-        r"""$\mathrm{Tr}(C^{-1} C')$, where $C'$ is the covariance of `other`."""
+    def excess_trace(self, other: "AbstractGaussian") -> Float[Array, "*batch"]:
+        r"""$\mathrm{Tr}(C^{-1} C') - K$, with $C'$ the covariance of `other`: zero when the two agree.
+
+        The K is taken off term by term, for the trace and K may both be large and nearly equal.
+        """
 
     # ---- what follows from it --------------------------------------------------------------------------------------
 
@@ -101,6 +104,13 @@ class AbstractGaussian(dist.Distribution):
         return jnp.moveaxis(self.factor_times(eye), 0, -1)
 
     # ---- shapes, storage and numpyro's bookkeeping -----------------------------------------------------------------
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "AbstractGaussian":
+        """Refuse classes that leave an abstract member unwritten: numpyro's metaclass does not look."""
+        missing = [name for name in dir(cls) if getattr(getattr(cls, name), "__isabstractmethod__", False)]
+        if missing:
+            raise TypeError(f"{cls.__name__} is abstract: it does not define {', '.join(missing)}.")
+        return super().__new__(cls)
 
     # One event's axes of each parameter, for messages: {"mean": "K", "U": "K, r"}.
     _events: ClassVar[dict[str, str]]
@@ -170,7 +180,7 @@ class AbstractGaussian(dist.Distribution):
         return q
 
     def __repr__(self) -> str:
-        if self.mean is None:  # before the constructor has run
+        if jnp.ndim(self.mean) == 0:  # before the constructor has run, or with placeholders for parameters
             return f"{type(self).__name__}(...)"
         return f"{type(self).__name__}(K={self.event_shape[0]}, batch_shape={self.batch_shape})"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jaxtyping import Float
@@ -15,27 +16,28 @@ from dlgm.gaussians.shrinkage import shrink, shrunk_diagonal, sqrt_eta, stretch
 class LowRankGaussian(AbstractGaussian):
     r"""$N(\mu, C)$ with $C^{-1} = D + U U^\top$, $D = \mathrm{diag}(d)$, $U$ of $r$ columns.
 
-    The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have
-    whitened: with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
-    $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \quad R = R_r, \quad
-      \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
-    This costs $O(K r^2)$, as the usual Cholesky factor of $I_r + U^\top D^{-1} U$ does, but has no matrix to become
-    indefinite: columns that are long and nearly parallel are as safe as any. With $r = 1$ it is `RankOneGaussian`.
+        The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have
+        whitened: with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
+        $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \quad R = R_r, \quad
+          \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
+        This costs $O(K r^2)$, as the usual Cholesky factor of $I_r + U^\top D^{-1} U$ does, but has no matrix to become
+        indefinite: columns that are long and nearly parallel are as safe as any. With $r = 1$ it is `RankOneGaussian`.
 
-    **Arguments**
+        **Arguments**
 
-    - `mean`: $\mu$, shape `(..., K)`.
-    - `log_d`: $\log d$, the log precision before `U` is added, shape `(..., K)`.
-    - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
+        - `mean`: $\mu$, shape `(..., K)`.
+        - `log_d`: $\log d$, the log precision before `U` is added, shape `(..., K)`.
+        - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
 
-    Long columns that are nearly parallel make an ill-conditioned problem: the results are then those of a `U` that
-    differs from the given one by a few roundings. More columns than latents gain nothing, and in float32 lose
-    digits when they are long: use `FullGaussian` there.
+        Long columns that are nearly parallel make an ill-conditioned problem: the results are then those of a `U` that
+        differs from the given one by a few roundings. More columns than latents gain nothing, and in float32 lose
+        digits when they are long: use `FullGaussian` there.
 
-    >>> import jax.numpy as jnp
-    >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])
-    >>> [round(float(v), 3) for v in q.variance]
-    [0.5, 0.5, 1.0]
+        >>> import jax
+    import jax.numpy as jnp
+        >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])
+        >>> [round(float(v), 3) for v in q.variance]
+        [0.5, 0.5, 1.0]
     """
 
     arg_constraints = {
@@ -96,15 +98,20 @@ class LowRankGaussian(AbstractGaussian):
         ts, _ = lax.scan(unwhiten, ws, (jnp.arange(ws.shape[0]), ws), reverse=True)
         later = jnp.sum((sqrt_eta(ws) * ts)[1:] ** 2, axis=0)
         kept = shrunk_diagonal(ws[0]) - later
-        # C_ii >= 1 / (C^-1)_ii holds for every covariance, and keeps rounding from making a variance negative.
-        least = 1 / (1 + jnp.exp(-self.log_d) * jnp.sum(self.U**2, axis=-1))
-        return jnp.exp(-self.log_d) * jnp.maximum(kept, least)
+        # The columns take away at most r in all, so that at most r latents keep less than 1 / (r + 1), where the
+        # subtraction cancels. Those have their variance computed as |R' e_i|^2, which costs a product with R' each.
+        K, r = self.event_shape[0], ws.shape[0]
+        least = lax.top_k(-kept, min(r, K))[1]
+        unit = jnp.moveaxis(jax.nn.one_hot(least, K, dtype=kept.dtype), -2, 0)
+        directly = jnp.sum(_apply(shrink, ws, jnp.exp(-0.5 * self.log_d) * unit) ** 2, axis=-1, keepdims=True)
+        subtracted = jnp.exp(-self.log_d) * kept
+        return jnp.where(jnp.any(unit > 0, axis=0), jnp.sum(unit * directly, axis=0), subtracted)
 
-    def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
-        r"""$\mathrm{Tr}((D + U U^\top) C') = \sum_i d_i C'_{ii} + \sum_j |R'^\top u_j|^2$."""
+    def excess_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
+        r"""$\mathrm{Tr}((D + U U^\top) C') - K = \sum_i (d_i C'_{ii} - 1) + \sum_j |R'^\top u_j|^2$."""
         columns = columns_first(self.U, len(other.batch_shape))
         along_U = jnp.sum(other.factor_transpose_times(columns) ** 2, axis=(0, -1))
-        return jnp.sum(jnp.exp(self.log_d) * other.variance, axis=-1) + along_U
+        return jnp.sum(jnp.exp(self.log_d) * other.variance - 1, axis=-1) + along_U
 
 
 def _apply(operation: Callable[..., Array], ws: Array, x: Array, *, reverse: bool = False) -> Array:

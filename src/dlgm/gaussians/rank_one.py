@@ -70,7 +70,7 @@ class RankOneGaussian(AbstractGaussian):
         r"""$C_{ii} = \frac{1}{d_i} \left(1 - \eta u_i^2 / d_i\right)$."""
         return jnp.exp(-self.log_d) * shrunk_diagonal(self._w)
 
-    def precision_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
-        r"""$\mathrm{Tr}((D + u u^\top) C') = \sum_i d_i C'_{ii} + |R'^\top u|^2$."""
+    def excess_trace(self, other: AbstractGaussian) -> Float[Array, "*batch"]:
+        r"""$\mathrm{Tr}((D + u u^\top) C') - K = \sum_i (d_i C'_{ii} - 1) + |R'^\top u|^2$."""
         along_u = jnp.sum(other.factor_transpose_times(self.u) ** 2, axis=-1)
-        return jnp.sum(jnp.exp(self.log_d) * other.variance, axis=-1) + along_u
+        return jnp.sum(jnp.exp(self.log_d) * other.variance - 1, axis=-1) + along_u

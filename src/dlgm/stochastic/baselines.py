@@ -107,7 +107,6 @@ class OptimalCoefficient(AbstractBaseline):
     With $h_j = \partial \log q / \partial\theta_j$, the variance of $(f - b_j) h_j$ is least at
     $$b_j^* = \frac{\mathrm{Cov}(f h_j, h_j)}{\mathrm{Var}(h_j)} = \frac{E[f h_j^2]}{E[h_j^2]},$$
     estimated for each sample from the others, so that no bias comes in. It keeps one number a sample and a parameter.
-    Derivatives of the estimated gradient in `q` (second order) are not unbiased with this baseline.
     """
 
     def prepare(self, values: Array, scores: Scores) -> dict[str, Array]:

@@ -14,7 +14,8 @@ _STEP = (
     "exists, and the estimate would be zero too. Use Reinforce(), which only needs values of f."
 )
 _ROUNDING = {"floor", "ceil", "round", "sign"}
-_CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+# Functions with a derivative of their own (custom_jvp, custom_vjp) are not looked into: it may well not be zero.
+_CALLS = {"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"}
 
 
 class _Depends(IntEnum):

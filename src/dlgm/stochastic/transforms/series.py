@@ -1,4 +1,4 @@
-"""Two quotients that are smooth through 0/0, in value and in every derivative."""
+"""Two quotients that are smooth through 0/0, in value and in as many derivatives as anyone takes (ten)."""
 
 from math import factorial
 

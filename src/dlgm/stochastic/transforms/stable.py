@@ -61,9 +61,10 @@ class Stable(dist.Distribution):
         u_key, w_key = jax.random.split(key)
         dtype = jnp.result_type(float, self.alpha, self.beta, self.loc, self.scale)
         shape = self.shape(tuple(sample_shape))
-        half_pi = 0.5 * jnp.pi
-        U = jax.random.uniform(u_key, shape, dtype, minval=-half_pi * (1 - jnp.finfo(dtype).eps), maxval=half_pi)
-        W = jax.random.exponential(w_key, shape, dtype)
+        # Both base draws are rounded, and may fall on the ends, where the transformation is infinite.
+        end = 0.5 * jnp.pi * (1 - 2 * jnp.finfo(dtype).eps)
+        U = jnp.clip(jax.random.uniform(u_key, shape, dtype, minval=-end, maxval=end), -end, end)
+        W = jnp.maximum(jax.random.exponential(w_key, shape, dtype), jnp.finfo(dtype).tiny)
         return self.loc + self.scale * standard_draw(self.alpha, self.beta, U, W)
 
     @property

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 from numpyro.distributions.kl import kl_divergence
 
-from tests.gaussians.cases import CASES, FULL, LOW_RANK, RANK_ONE, STRUCTURED, members
+from tests.gaussians.cases import CASES, DIAGONAL, FULL, LOW_RANK, RANK_ONE, STRUCTURED, members
 
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 shapes = st.sampled_from([((), 1), ((3,), 1), ((2, 3), 2), ((), 3), ((1,), 7), ((2, 2), 8)])
@@ -46,7 +46,6 @@ def test_members_in_float64(case, shape, seed):
     R = got["factor"]
     expected = {
         "covariance": C,
-        "factor": R,
         "factor_times": np.einsum("...ij,...j->...i", R, eps),
         "factor_transpose_times": np.einsum("...ji,...j->...i", R, eps),
         "solve_factor": np.linalg.solve(np.broadcast_to(R, (5, *R.shape)), x[..., None])[..., 0],
@@ -58,7 +57,7 @@ def test_members_in_float64(case, shape, seed):
         "entropy": 0.5 * (K * np.log(2 * np.pi * np.e) + np.linalg.slogdet(C)[1]),
         "kl_to_standard": dense_kl(parameters["mean"], C, np.zeros(K), np.eye(K)),
     }
-    assert got.keys() == expected.keys()
+    assert got.keys() == expected.keys() | {"factor"}
     for name, value in expected.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(R @ np.swapaxes(R, -1, -2), C, rtol=1e-9, atol=1e-9)
@@ -214,6 +213,47 @@ def test_low_rank_survives_parallel_columns():
     np.testing.assert_allclose(q.log_det, -np.log1p(6e12), rtol=1e-3)
     grads = jax.grad(lambda U: LOW_RANK.cls(jnp.zeros(3), jnp.zeros(3), U).kl_to_standard())(jnp.asarray(U))
     assert np.all(np.isfinite(grads))
+
+
+@pytest.mark.parametrize(("K", "r", "size"), [(4, 4, 1e4), (8, 2, 1e4), (50, 8, 1e4), (3, 2, 1e6)])
+def test_low_rank_variances_have_relative_accuracy(K, r, size):
+    """Where the columns pin some latents down, 1 - (what they take away) has no digits left in float32."""
+    rng = np.random.default_rng(0)
+    U = size * rng.normal(size=(K, r))
+    U[r:] *= 1e-6 if K == 8 else 1
+    parameters = rounded({"mean": np.zeros(K), "log_d": np.zeros(K), "U": U})
+    exact = np.diagonal(LOW_RANK.covariance(parameters))
+    if size == 1e6:  # beyond float64's own reach: Woodbury on the r-by-r side, scaled
+        W = parameters["U"] / size
+        inner = np.linalg.inv(size**-2 * np.eye(r) + W.T @ W)
+        exact = 1 - np.einsum("ij,jk,ik->i", W, inner, W)
+    q = LOW_RANK.build(parameters, jnp.float32)
+    np.testing.assert_allclose(q.variance, exact, rtol=2e-3)
+
+
+@pytest.mark.parametrize(("log_d", "size"), [(-85.0, 10.0), (0.0, 2e19), (-60.0, 1e12), (60.0, 1e-12), (0.0, 1e30)])
+def test_no_overflow_where_the_answer_is_finite(log_d, size):
+    """u'D^-1u itself would be infinite in float32 in most of these."""
+    q = RANK_ONE.cls(jnp.zeros(2), jnp.full(2, log_d), jnp.full(2, size))
+    log_s = np.log(2) + 2 * np.log(size) - log_d
+    log_det = -2 * log_d - np.logaddexp(0, log_s)
+    np.testing.assert_allclose(q.log_det, log_det, rtol=1e-5)
+    eta_s = 1 / (1 + np.exp(-log_s))
+    np.testing.assert_allclose(q.variance / np.exp(-log_d), 1 - 0.5 * eta_s, rtol=1e-5)
+    assert np.all(np.isfinite(q.sample(jax.random.key(0), (100,))))
+    grads = jax.grad(lambda u: RANK_ONE.cls(jnp.zeros(2), jnp.full(2, log_d), u).log_det)(jnp.full(2, size))
+    np.testing.assert_allclose(grads, -eta_s / size, rtol=1e-4)
+
+
+def test_kl_keeps_its_digits_with_many_latents():
+    """K = 100,000 in float32: the divergence of a Gaussian to itself, and to the standard one both ways."""
+    rng = np.random.default_rng(1)
+    parameters = RANK_ONE.parameters(rng, (), 100_000, spread=0.01, size2=0.5)
+    parameters["mean"] *= 0.001
+    q = RANK_ONE.build(parameters, jnp.float32)
+    standard = DIAGONAL.cls(jnp.zeros(100_000), jnp.zeros(100_000))
+    np.testing.assert_allclose(kl_divergence(q, q), 0, atol=1e-3)
+    np.testing.assert_allclose(kl_divergence(q, standard), q.kl_to_standard(), rtol=1e-3)
 
 
 @pytest.mark.parametrize("case", STRUCTURED, ids=lambda case: case.name)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from numpyro.distributions.kl import kl_divergence
 
-from dlgm.gaussians import DiagonalGaussian, FullGaussian, LowRankGaussian, RankOneGaussian
+from dlgm.gaussians import AbstractGaussian, DiagonalGaussian, FullGaussian, LowRankGaussian, RankOneGaussian
 
 three, four = jnp.zeros(3), jnp.zeros(4)
 
@@ -114,3 +114,12 @@ def test_shapes_are_checked_under_jit():
 
 def test_whole_numbers_become_floats():
     assert DiagonalGaussian([0, 1], [0, 0]).variance.dtype == jnp.float32
+
+
+def test_a_class_with_members_missing_is_refused():
+    class Unfinished(AbstractGaussian):
+        arg_constraints = DiagonalGaussian.arg_constraints
+
+    missing = "excess_trace, factor_times, factor_transpose_times, log_det, solve_factor, variance"
+    with pytest.raises(TypeError, match=f"^Unfinished is abstract: it does not define {missing}.$"):
+        Unfinished()

@@ -10,7 +10,7 @@ from numpyro.distributions import constraints
 
 from dlgm.gaussians.checks import RealLike
 from dlgm.gaussians.gaussian import AbstractGaussian, columns_first
-from dlgm.gaussians.shrinkage import shrink, shrunk_diagonal, sqrt_eta, stretch
+from dlgm.gaussians.shrinkage import log1p_square, shrink, shrunk_diagonal, sqrt_eta, stretch
 
 
 class LowRankGaussian(AbstractGaussian):
@@ -84,7 +84,7 @@ class LowRankGaussian(AbstractGaussian):
     @property
     def log_det(self) -> Float[Array, "*batch"]:
         r"""$\log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j)$."""
-        return -jnp.sum(jnp.log1p(jnp.sum(self._ws**2, axis=-1)), axis=0) - jnp.sum(self.log_d, axis=-1)
+        return -jnp.sum(log1p_square(self._ws), axis=0) - jnp.sum(self.log_d, axis=-1)
 
     @property
     def variance(self) -> Float[Array, "*batch k"]:

@@ -7,7 +7,7 @@ from numpyro.distributions import constraints
 
 from dlgm.gaussians.checks import RealLike
 from dlgm.gaussians.gaussian import AbstractGaussian
-from dlgm.gaussians.shrinkage import shrink, shrunk_diagonal, stretch
+from dlgm.gaussians.shrinkage import log1p_square, shrink, shrunk_diagonal, stretch
 
 
 class RankOneGaussian(AbstractGaussian):
@@ -22,8 +22,6 @@ class RankOneGaussian(AbstractGaussian):
     - `mean`: $\mu$, shape `(..., K)`.
     - `log_d`: $\log d$, the log precision before `u` is added, shape `(..., K)`.
     - `u`: the direction along which the posterior is narrower, shape `(..., K)`. `u` and `-u` are the same Gaussian.
-
-    In float32, $u^\top D^{-1} u$ has to stay below 3e38.
 
     >>> import jax.numpy as jnp
     >>> q = RankOneGaussian(mean=jnp.zeros(2), log_d=jnp.zeros(2), u=jnp.array([1.0, 1.0]))
@@ -63,7 +61,7 @@ class RankOneGaussian(AbstractGaussian):
     @property
     def log_det(self) -> Float[Array, "*batch"]:
         r"""$\log|C| = \log\eta - \sum_i \log d_i$, $\eta = 1 / (1 + u^\top D^{-1} u)$."""
-        return -jnp.log1p(jnp.sum(self._w**2, axis=-1)) - jnp.sum(self.log_d, axis=-1)
+        return -log1p_square(self._w) - jnp.sum(self.log_d, axis=-1)
 
     @property
     def variance(self) -> Float[Array, "*batch k"]:

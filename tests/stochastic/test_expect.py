@@ -243,7 +243,7 @@ def test_running_mean_is_carried_by_the_caller():
         baseline = baseline.update(value)
     np.testing.assert_allclose(baseline.mean, (0.25 * 4 + 0.5 * 8) / 0.75)
     carried, _ = jax.lax.scan(
-        lambda b, v: (b.update(v), None), RunningMean(jnp.zeros(()), jnp.zeros(())), jnp.arange(3.0)
+        lambda b, v: (b.update(v), None), RunningMean(total=jnp.zeros(()), weight=jnp.zeros(())), jnp.arange(3.0)
     )
     np.testing.assert_allclose(carried.mean, (0.09 * 1 + 0.1 * 2) / (0.081 + 0.09 + 0.1), rtol=1e-6)
 

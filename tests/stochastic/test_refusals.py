@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 import pytest
 
@@ -12,6 +14,7 @@ from dlgm.gaussians import DiagonalGaussian
 from dlgm.stochastic import (
     BonnetPrice,
     BonnetPriceHVP,
+    ConstantBaseline,
     Implicit,
     LeaveOneOut,
     OptimalCoefficient,
@@ -28,6 +31,8 @@ from dlgm.stochastic.transforms import Stable
 KEY = jax.random.key(0)
 normal = dist.Normal(0.0, 1.0)
 gaussian = DiagonalGaussian(jnp.zeros(2), jnp.zeros(2))
+
+dict_valued: Any = lambda x: {"value": x}  # noqa: E731
 
 STEPS: dict[str, Callable] = {
     "comparison": lambda x: (x > 0).astype(float),
@@ -132,7 +137,7 @@ MESSAGES = {
     "Implicit without a CDF": (
         lambda: expect(jnp.cos, Stable(1.5, 0.0), key=KEY, estimator=Implicit()),
         TypeError,
-        "Implicit needs a CDF; Stable has none. Use Pathwise() or Reinforce().",
+        "Implicit needs a CDF; Stable has none. Use Pathwise(), or Reinforce() if it has a density.",
     ),
     "Implicit on numpyro's StudentT": (
         lambda: expect(jnp.cos, dist.StudentT(3.0), key=KEY, estimator=Implicit()),
@@ -194,6 +199,33 @@ MESSAGES = {
         ValueError,
         "per_sample_gradients: expected `wrt` to name parameters of Normal (loc, scale); got sigma.",
     ),
+    "law in a wrapper": (
+        lambda: per_sample_gradients(jnp.sum, normal.expand([2]).to_event(1), key=KEY, num_samples=2),
+        TypeError,
+        "Expected a law that is made from its parameters, such as Normal(loc, scale); Independent is made in another "
+        "way. Take it without expand, mask or to_event, convert it with dlgm.as_gaussian, or differentiate `expect` in "
+        "your own parameters.",
+    ),
+    "baseline of the wrong shape": (
+        lambda: expect(jnp.cos, normal, key=KEY, estimator=Reinforce(ConstantBaseline(jnp.ones(3))), num_samples=3),
+        ValueError,
+        "ConstantBaseline: expected one number, or one for each entry of the law's batch shape (); got shape (3,).",
+    ),
+    "no density": (
+        lambda: expect(jnp.cos, Stable(1.5, 0.0), key=KEY, estimator=Reinforce()),
+        TypeError,
+        "Reinforce needs a log_prob; Stable has none. Use Pathwise().",
+    ),
+    "complex f": (
+        lambda: expect(lambda x: 1j * x, normal, key=KEY),
+        TypeError,
+        "expect: expected `f` to return a real number; got a complex one.",
+    ),
+    "f of dictionaries": (
+        lambda: expect(dict_valued, normal, key=KEY),
+        TypeError,
+        "expect: expected `f` to return a scalar; got dict.",
+    ),
     "probes": (
         lambda: BonnetPriceHVP(num_probes=0),
         ValueError,
@@ -209,3 +241,23 @@ def test_message(name):
     # JAX may add a note of its own below
     with pytest.raises(error, match="^" + re.escape(message) + r"(\n|$)"):
         call()
+
+
+def test_wrt_may_be_one_name_and_parameters_whole_numbers():
+    grads = per_sample_gradients(jnp.cos, dist.Normal(0, 1), key=KEY, num_samples=2, wrt="loc")
+    assert list(grads) == ["loc"]
+    for estimator in (ProductRule(), Reinforce(OptimalCoefficient()), Implicit(), Pathwise()):
+        value = expect(jnp.cos, dist.Normal(0.5, 1), key=KEY, estimator=estimator, num_samples=2)
+        assert jnp.isfinite(value)
+    _check(Pathwise(), normal, KEY, np.int64(2))
+
+
+def test_a_derivative_of_ones_own_is_not_second_guessed():
+    """A straight-through rounding is a step function with a derivative: its author knows."""
+
+    @jax.custom_jvp
+    def straight_through(x):
+        return jnp.round(x)
+
+    straight_through.defjvp(lambda primals, tangents: (straight_through(*primals), tangents[0]))
+    assert jax.grad(lambda loc: expect(straight_through, dist.Normal(loc, 1.0), key=KEY))(0.3) == 1

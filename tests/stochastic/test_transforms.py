@@ -11,6 +11,7 @@ import pytest
 import scipy.stats as stats
 from jax.test_util import check_grads
 
+from dlgm.stochastic import Implicit, Pathwise, per_sample_gradients
 from dlgm.stochastic import transforms as t
 from dlgm.stochastic.transforms.series import expm1_ratio, log1p_ratio
 from tests.stochastic.exact import stable_expectations
@@ -187,3 +188,52 @@ def test_bad_parameters_are_refused():
     ):
         with pytest.raises(ValueError, match="invalid"):
             bad()
+
+
+# ---- float32, at parameters where the plain formulas cancel or overflow ----------------------------------------------
+
+N = 20_000
+WALD_SQUARE = {"loc": lambda lam: 2 + 3 / lam, "concentration": lambda lam: -1 / lam**2}  # of E[x^2] at mu = 1
+
+
+@pytest.mark.parametrize("lam", [10.0, 1e4, 1e6])
+@pytest.mark.parametrize("estimator", [Pathwise(), Implicit()])
+def test_wald_gradients_in_float32(lam, estimator):
+    """E[x^2] = mu^2 + mu^3 / lambda: n = 20,000, 4 standard errors and float32's rounding of a number near 2."""
+    grads = per_sample_gradients(lambda x: x**2, t.Wald(1.0, lam), key=KEY, estimator=estimator, num_samples=N)
+    for name, exact in WALD_SQUARE.items():
+        rounding = 1e-5 if name == "loc" else 1e-6 / lam
+        assert abs(grads[name].mean() - exact(lam)) < 4 * grads[name].std() / N**0.5 + rounding
+
+
+@pytest.mark.parametrize("df", [0.1, 0.3, 1.0, 3.0, 30.0])
+def test_student_t_cdf_in_df_in_float32(df):
+    z, h = np.array([-1e3, -1.0, 0.0, 0.01, 1.0, 10.0, 1e3]), 1e-5 * df
+    exact = (stats.t(df + h).cdf(z) - stats.t(df - h).cdf(z)) / (2 * h)
+    ours = jax.vmap(jax.grad(lambda d, x: t.StudentT(d).cdf(x)), (None, 0))(jnp.float32(df), jnp.float32(z))
+    np.testing.assert_allclose(ours, exact, atol=3e-6)
+
+
+@pytest.mark.parametrize("df", [0.5, 3.0, 1e4, 1e6])
+def test_student_t_implicit_location_in_float32(df):
+    """The draw moves with loc one to one, whatever df."""
+    grads = per_sample_gradients(jnp.sin, t.StudentT(df), key=KEY, estimator=Implicit(), num_samples=1000, wrt=("loc",))
+    pathwise = jnp.cos(t.StudentT(df).sample(KEY, (1000,)))
+    np.testing.assert_allclose(np.sort(grads["loc"]), np.sort(pathwise), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5, 2.0])
+def test_stable_draws_are_finite_at_the_ends_of_their_base_draws(alpha, monkeypatch):
+    """Base draws are rounded: W = 0 and |U| = pi / 2 do occur, once in ten million."""
+    monkeypatch.setattr(jax.random, "exponential", lambda key, shape, dtype: jnp.zeros(shape, dtype))
+    monkeypatch.setattr(
+        jax.random, "uniform", lambda key, shape, dtype, minval, maxval: jnp.array([minval, 0.0, 1.1 * maxval], dtype)
+    )
+    draws = t.Stable(alpha, 0.3).sample(KEY, (3,))
+    assert not np.any(np.isnan(draws))
+
+
+def test_wald_outside_its_support():
+    law = t.Wald(1.0, 2.0)
+    np.testing.assert_array_equal(law.log_prob(jnp.array([-1.0, 0.0])), -np.inf)
+    np.testing.assert_array_equal(law.cdf(jnp.array([-1.0, 0.0])), 0)

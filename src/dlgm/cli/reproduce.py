@@ -23,7 +23,9 @@ def variance(
     ),
     seed: Annotated[int, typer.Option(help="Seed of all draws.", min=0, max=2**32 - 1)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and settings: seconds.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON in place of the table.")] = False,
 ) -> None:
     """How much each gradient estimator varies (paper, app. D), beside the formulas.
@@ -68,8 +70,9 @@ def variance(
             console.print(table)
         smallest, exponents = results["ratio"]["smallest"], results["growth"]["exponents"]
         console.print(
-            f"REINFORCE / Bonnet: smallest ratio measured {smallest['measured']:.3f} ± {smallest['standard_error']:.3f}"
-            f" (formula {smallest['formula']:.3f}; lower bound 5/2). "
+            f"REINFORCE / Bonnet: the smallest ratio over all settings is {smallest['formula']:.3f} by the formula "
+            f"(lower bound 5/2), measured {smallest['measured']:.3f} with a standard error of "
+            f"{smallest['standard_error']:.3f}. "
             f"Growth with K: REINFORCE K^{exponents['REINFORCE']:z.2f}, Bonnet K^{exponents['Bonnet']:z.2f}."
         )
         console.print(f"Written to {out}: variance.json, formulas.png, ratio.png, growth.png, comparison.png")

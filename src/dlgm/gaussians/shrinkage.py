@@ -7,8 +7,8 @@ $$(I + w w^\top)^{-1/2} = I - a\, w w^\top = I - \frac{v v^\top}{1 + \sqrt\eta},
   (I + w w^\top)^{+1/2} = I + \frac{v v^\top}{\sqrt\eta\, (1 + \sqrt\eta)}.$$
 
 The paper's $a = (1 - \sqrt\eta)/s$ is 0/0 as $w \to 0$; the right-hand forms are not, and do not overflow with $s$
-either. At that other end `x - v * (v @ x)` cancels: along $v$ the result should be $\sqrt\eta$ times what $x$ is, but is
-the difference of two numbers that are nearly equal. Hence the second step of `shrink`, and the care for the largest
+either. At that other end `x - v * (v @ x)` cancels: along $v$ the result should be $\sqrt\eta$ times what $x$ is, but
+is the difference of two numbers that are nearly equal. Hence the second step of `shrink`, and the care for the largest
 entry in `shrunk_diagonal`.
 """
 

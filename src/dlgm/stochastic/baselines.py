@@ -15,6 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, PyTree
 
+Values = Callable[[], Float[Array, "s *batch"]]
 Scores = Callable[[], dict[str, Array]]
 
 
@@ -22,8 +23,12 @@ class AbstractBaseline(eqx.Module):
     """How the control variate is made from the values of `f`, and how it enters the surrogate."""
 
     @abstractmethod
-    def prepare(self, values: Float[Array, "s *batch"], scores: Scores) -> PyTree[Array]:
-        """What each sample's control variate needs, samples first. `scores()` gives each sample's gradient of log q."""
+    def prepare(self, values: Values, scores: Scores) -> PyTree[Array]:
+        """What each sample's control variate needs, samples first, or `None`.
+
+        `values()` gives `f` at every sample, `scores()` each sample's gradient of log q. They cost something, and so
+        are functions.
+        """
 
     @abstractmethod
     def control(
@@ -32,32 +37,31 @@ class AbstractBaseline(eqx.Module):
         """The control variate: zero in value, of mean zero in gradient. `box` is 1, with the score as its gradient."""
 
 
-class _AbstractNumber(AbstractBaseline):
-    """Baselines that are one number a sample."""
-
-    def control(self, prepared: PyTree[Array], box: Array, args: dict[str, Array]) -> Array:
-        return prepared * (box - 1)
-
-
-class NoBaseline(_AbstractNumber):
+class NoBaseline(AbstractBaseline):
     """Subtracts nothing."""
 
-    def prepare(self, values: Array, scores: Scores) -> Array:
+    def prepare(self, values: Values, scores: Scores) -> None:
+        """Nothing."""
+
+    def control(self, prepared: None, box: Array, args: dict[str, Array]) -> Array:
         """Zero."""
-        return jnp.zeros_like(values)
+        return jnp.zeros_like(box)
 
 
-class ConstantBaseline(_AbstractNumber):
-    """Subtracts a number known beforehand."""
+class ConstantBaseline(AbstractBaseline):
+    """Subtracts a number known beforehand, or one for each of the law's batch entries."""
 
-    value: Float[ArrayLike, "*#batch"]
+    value: Float[ArrayLike, "*batch"]
 
-    def prepare(self, values: Array, scores: Scores) -> Array:
-        """The number, for every sample."""
-        return jnp.broadcast_to(jnp.asarray(self.value, values.dtype), values.shape)
+    def prepare(self, values: Values, scores: Scores) -> None:
+        """Nothing."""
+
+    def control(self, prepared: None, box: Array, args: dict[str, Array]) -> Array:
+        r"""$b\,(\square - 1)$."""
+        return _for_batch("ConstantBaseline", self.value, box) * (box - 1)
 
 
-class RunningMean(_AbstractNumber):
+class RunningMean(AbstractBaseline):
     r"""Subtracts a decaying average of the values seen so far.
 
     It is a value, not a variable: `update` returns the next one, to be carried along with the rest of the state.
@@ -68,8 +72,8 @@ class RunningMean(_AbstractNumber):
     10.0
     """
 
-    total: Float[ArrayLike, "*#batch"] = 0.0
-    weight: Float[ArrayLike, ""] = 0.0
+    total: Float[ArrayLike, "*batch"] = eqx.field(default=0.0, kw_only=True)
+    weight: Float[ArrayLike, ""] = eqx.field(default=0.0, kw_only=True)
     decay: float = eqx.field(static=True, default=0.9)
 
     def __check_init__(self) -> None:
@@ -85,20 +89,27 @@ class RunningMean(_AbstractNumber):
         """The baseline after seeing `value`, the result of `expect`."""
         value = jax.lax.stop_gradient(jnp.asarray(value))
         keep, take = self.decay, 1 - self.decay
-        return RunningMean(keep * self.total + take * value, keep * self.weight + take, self.decay)
+        return RunningMean(self.decay, total=keep * self.total + take * value, weight=keep * self.weight + take)
 
-    def prepare(self, values: Array, scores: Scores) -> Array:
-        """The average, for every sample."""
-        return jnp.broadcast_to(self.mean.astype(values.dtype), values.shape)
+    def prepare(self, values: Values, scores: Scores) -> None:
+        """Nothing: the average is known already."""
+
+    def control(self, prepared: None, box: Array, args: dict[str, Array]) -> Array:
+        r"""$b\,(\square - 1)$."""
+        return _for_batch("RunningMean", self.mean, box) * (box - 1)
 
 
-class LeaveOneOut(_AbstractNumber):
+class LeaveOneOut(AbstractBaseline):
     r"""Subtracts from each sample the mean of the others, $b_s = \frac{1}{S-1} \sum_{t \ne s} f(\xi_t)$."""
 
-    def prepare(self, values: Array, scores: Scores) -> Array:
+    def prepare(self, values: Values, scores: Scores) -> Array:
         """The mean of the other samples."""
-        S = _at_least_two(values, "LeaveOneOut")
-        return (jnp.sum(values, axis=0) - values) / (S - 1)
+        f = _at_least_two(values(), "LeaveOneOut")
+        return (jnp.sum(f, axis=0) - f) / (f.shape[0] - 1)
+
+    def control(self, prepared: PyTree[Array], box: Array, args: dict[str, Array]) -> Array:
+        r"""$b_s\,(\square_s - 1)$."""
+        return prepared * (box - 1)
 
 
 class OptimalCoefficient(AbstractBaseline):
@@ -109,12 +120,12 @@ class OptimalCoefficient(AbstractBaseline):
     estimated for each sample from the others, so that no bias comes in. It keeps one number a sample and a parameter.
     """
 
-    def prepare(self, values: Array, scores: Scores) -> dict[str, Array]:
+    def prepare(self, values: Values, scores: Scores) -> dict[str, Array]:
         r"""$b_{j,s} h_{j,s}$ for every parameter."""
-        _at_least_two(values, "OptimalCoefficient")
+        all_f = _at_least_two(values(), "OptimalCoefficient")
 
         def weighted(h: Array) -> Array:
-            f = values.reshape(values.shape + (1,) * (h.ndim - values.ndim))
+            f = all_f.reshape(all_f.shape + (1,) * (h.ndim - all_f.ndim))
             h2 = h * h
             above, below = (jnp.sum(a, axis=0) - a for a in (f * h2, h2))
             return jnp.where(below > 0, above / jnp.where(below > 0, below, 1), 0) * h
@@ -130,8 +141,19 @@ class OptimalCoefficient(AbstractBaseline):
         return total
 
 
-def _at_least_two(values: Array, owner: str) -> int:
+def _at_least_two(values: Array, owner: str) -> Array:
     S = values.shape[0]
     if S < 2:
         raise ValueError(f"{owner}: expected `num_samples` of at least 2, to have others to average; got {S}.")
-    return S
+    return values
+
+
+def _for_batch(owner: str, value: ArrayLike, box: Array) -> Array:
+    batch = box.shape[1:]
+    try:
+        return jnp.broadcast_to(jnp.asarray(value, box.dtype), batch)
+    except ValueError as error:
+        raise ValueError(
+            f"{owner}: expected one number, or one for each entry of the law's batch shape {batch}; "
+            f"got shape {jnp.shape(value)}."
+        ) from error

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key, PyTree
@@ -57,7 +58,21 @@ def transport(q: dist.Distribution, base: Array) -> Array:
 
 def arguments(q: dist.Distribution) -> dict[str, Any]:
     """The constructor's arguments of a law, by name. (Its leaves may repeat them: StudentT holds `df` twice.)"""
-    return q.get_args()
+    args = {name: _as_float(value) for name, value in q.get_args().items()}
+    try:
+        rebuild(type(q), args)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise TypeError(
+            f"Expected a law that is made from its parameters, such as Normal(loc, scale); {type(q).__name__} is made "
+            "in another way. Take it without expand, mask or to_event, convert it with dlgm.as_gaussian, or "
+            "differentiate `expect` in your own parameters."
+        ) from error
+    return args
+
+
+def _as_float(value: Any) -> Array:
+    array = jnp.asarray(value)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(jnp.result_type(float))
 
 
 def rebuild(law: type[dist.Distribution], args: dict[str, Any]) -> dist.Distribution:

@@ -38,7 +38,8 @@ def expect(
 
     **Returns** one value for each of `q`'s batch entries.
 
-    It can be used under `jit`, `vmap` and `grad`, inside another `f`, and differentiated again.
+    It can be used under `jit`, `vmap` and `grad`, inside another `f`, and differentiated again (but for Gamma and
+    inverse Gamma laws in their shape, whose second derivatives JAX does not have).
 
     >>> import jax, jax.numpy as jnp
     >>> from dlgm import BonnetPrice, RankOneGaussian
@@ -74,10 +75,11 @@ def per_sample_gradients(
     >>> {name: g.shape for name, g in grads.items()}
     {'loc': (1000,), 'scale': (1000,)}
     """
-    _check(estimator, q, key, num_samples)
+    _check(estimator, q, key, num_samples, caller="per_sample_gradients")
     F = _pointwise(f, q)
     draws = estimator.draw(F, q, key, num_samples)
-    args = {name: jnp.asarray(value, jnp.result_type(float, value)) for name, value in arguments(q).items()}
+    args = arguments(q)
+    wrt = (wrt,) if isinstance(wrt, str) else wrt
     unknown = set(wrt or ()) - set(args)
     if unknown:
         raise ValueError(
@@ -93,19 +95,21 @@ def per_sample_gradients(
     return jax.vmap(one)(draws)
 
 
-def _check(estimator: object, q: object, key: object, num_samples: object) -> None:
+def _check(estimator: object, q: object, key: object, num_samples: object, caller: str = "expect") -> None:
     if not isinstance(estimator, AbstractEstimator):
         hint = f" Did you mean {estimator.__name__}()?" if isinstance(estimator, type) else ""
-        raise TypeError(f"expect: expected `estimator` to be an estimator such as Pathwise(); got {estimator!r}.{hint}")
+        raise TypeError(
+            f"{caller}: expected `estimator` to be an estimator such as Pathwise(); got {estimator!r}.{hint}"
+        )
     if not isinstance(q, dist.Distribution):
-        raise TypeError(f"expect: expected `q` to be a numpyro distribution; got {type(q).__name__}.")
+        raise TypeError(f"{caller}: expected `q` to be a numpyro distribution; got {type(q).__name__}.")
     is_key = hasattr(key, "dtype") and (
         jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32
     )
     if not is_key:
-        raise TypeError(f"expect: expected `key` to be a random key, jax.random.key(seed); got {key!r}.")
+        raise TypeError(f"{caller}: expected `key` to be a random key, jax.random.key(seed); got {key!r}.")
     if not isinstance(num_samples, Integral) or isinstance(num_samples, bool) or num_samples < 1:
-        raise ValueError(f"expect: expected `num_samples` to be a whole number of at least 1; got {num_samples!r}.")
+        raise ValueError(f"{caller}: expected `num_samples` to be a whole number of at least 1; got {num_samples!r}.")
 
 
 def _pointwise(f: Callable[[Array], Array], q: dist.Distribution) -> Pointwise:
@@ -114,12 +118,16 @@ def _pointwise(f: Callable[[Array], Array], q: dist.Distribution) -> Pointwise:
 
     def F(x: Array) -> Array:
         lead = x.shape[: x.ndim - len(event)]
-        values = jnp.asarray(jax.vmap(f)(x.reshape((math.prod(lead), *event))))
+        values = jax.vmap(f)(x.reshape((math.prod(lead), *event)))
+        if not hasattr(values, "ndim"):
+            raise TypeError(f"expect: expected `f` to return a scalar; got {type(values).__name__}.")
         if values.ndim != 1:
             raise ValueError(
                 f"expect: expected `f` to return a scalar for one draw of shape {event}; got shape {values.shape[1:]}. "
                 "Take a sum, or use vmap over several functions."
             )
+        if jnp.issubdtype(values.dtype, jnp.complexfloating):
+            raise TypeError("expect: expected `f` to return a real number; got a complex one.")
         dtype = values.dtype if jnp.issubdtype(values.dtype, jnp.inexact) else jnp.result_type(float)
         return values.astype(dtype).reshape(lead)
 

@@ -70,7 +70,8 @@ class Implicit(AbstractEstimator):
             jax.eval_shape(q.cdf, x)
         except NotImplementedError as error:
             raise TypeError(
-                f"Implicit needs a CDF; {type(q).__name__} has none. Use Pathwise() or Reinforce()."
+                f"Implicit needs a CDF; {type(q).__name__} has none. "
+                "Use Pathwise(), or Reinforce() if it has a density."
             ) from error
         refuse_steps(f, x, estimator="Implicit")
         return x

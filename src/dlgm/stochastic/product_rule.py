@@ -47,6 +47,10 @@ class ProductRule(AbstractEstimator):
     family: ExponentialFamily | None = None
     allow_divergent: bool = eqx.field(static=True, default=False)
 
+    def __check_init__(self) -> None:
+        if self.family is not None and not isinstance(self.family, ExponentialFamily):
+            raise TypeError(f"ProductRule: expected `family` to be an ExponentialFamily; got {self.family!r}.")
+
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:
         """The base draws."""
         if q.event_dim != 0:
@@ -61,7 +65,7 @@ class ProductRule(AbstractEstimator):
     def surrogate(self, f: Pointwise, q: dist.Distribution, draws: PyTree[Array]) -> Float[Array, "s *batch"]:
         """`f` at the draws, with the product rule as its derivative."""
         family = self._family_of(q)
-        theta = jax.tree.map(jnp.asarray, family.theta(q))
+        theta = jax.tree.map(lambda value: jnp.asarray(value, jnp.result_type(float, value)), family.theta(q))
         return weak(_Product(family, self.allow_divergent), f, theta, transport(q, draws))
 
     def _family_of(self, q: dist.Distribution) -> ExponentialFamily:

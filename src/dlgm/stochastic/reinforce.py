@@ -25,23 +25,32 @@ class Reinforce(AbstractEstimator):
     **Regularity.** None on `f` but $E|f \nabla\log q| < \infty$: it may jump, or be a black box of values. The
     support of `q` must not depend on $\theta$.
 
-    **Cost.** One value of `f` a sample and no derivative of it. The variance grows with the number of latents, where
-    that of the pathwise estimators does not.
+    **Cost.** One value of `f` a sample and no derivative of it; two where the baseline is made from the values
+    (`LeaveOneOut`, `OptimalCoefficient`), which `jit` merges unless `f` calls out of JAX. The variance grows with the
+    number of latents, where that of the pathwise estimators does not.
     """
 
     baseline: AbstractBaseline = NoBaseline()
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.baseline, AbstractBaseline):
+            raise TypeError(
+                f"Reinforce: expected `baseline` to be a baseline such as LeaveOneOut(); got {self.baseline!r}."
+            )
+
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:
         """Draws of `q` and each sample's baseline."""
         x = frozen_sample(q, key, num_samples)
-        values = jax.lax.stop_gradient(f(x))
-        prepared = self.baseline.prepare(values, lambda: _scores(q, x))
+        prepared = self.baseline.prepare(lambda: jax.lax.stop_gradient(f(x)), lambda: _scores(q, x))
         return x, jax.lax.stop_gradient(prepared)
 
     def surrogate(self, f: Pointwise, q: dist.Distribution, draws: PyTree[Array]) -> Float[Array, "s *batch"]:
         r"""$f \cdot \square - \text{control}$, with $\square = q(\xi) / \bar q(\xi)$ worth 1 but not constant."""
         x, prepared = draws
-        log_q = q.log_prob(x)
+        try:
+            log_q = q.log_prob(x)
+        except NotImplementedError as error:
+            raise TypeError(f"Reinforce needs a log_prob; {type(q).__name__} has none. Use Pathwise().") from error
         box = jnp.exp(log_q - jax.lax.stop_gradient(log_q))
         return f(x) * box - self.baseline.control(prepared, box, _broadcast_arguments(q))
 

@@ -2,7 +2,8 @@
 
 Those that numpyro has are numpyro's. `GEV`, `Stable` and `Wald` are added; `Levy` is numpyro's with its draws declared
 differentiable, `StudentT` numpyro's with a differentiable CDF. All of them work with `Pathwise()`, and all but
-`Stable`, which has neither a CDF nor a density in closed form, with `Implicit()` and `Reinforce()`.
+`Stable`, which has neither a CDF nor a density in closed form, with `Implicit()` and `Reinforce()` (the latter for a
+`GEV` with a shape above -1/2 only: below, its end moves too fast).
 
 | law | draw | base |
 | --- | --- | --- |

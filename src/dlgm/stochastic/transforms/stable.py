@@ -64,7 +64,7 @@ class Stable(dist.Distribution):
         # Both base draws are rounded, and may fall on the ends, where the transformation is infinite.
         end = 0.5 * jnp.pi * (1 - 2 * jnp.finfo(dtype).eps)
         U = jnp.clip(jax.random.uniform(u_key, shape, dtype, minval=-end, maxval=end), -end, end)
-        W = jnp.maximum(jax.random.exponential(w_key, shape, dtype), jnp.finfo(dtype).tiny)
+        W = jnp.maximum(jax.random.exponential(w_key, shape, dtype), 0.5 * jnp.finfo(dtype).eps)
         return self.loc + self.scale * standard_draw(self.alpha, self.beta, U, W)
 
     @property
@@ -89,7 +89,7 @@ def standard_draw(alpha: Array, beta: Array, U: Array, W: Array) -> Array:
 
     # e cot(pi e / 2), which is 2 / pi at e = 0: so zeta = -beta e_cot / e
     e_cot = (2 / jnp.pi) * jnp.cos(0.5 * jnp.pi * e) / jnp.sinc(0.5 * e)
-    log_Z = jnp.log((jnp.cos(e * U) + beta * e_cot * sin_over_e(U)) / (W * jnp.cos(U)))
+    log_Z = jnp.log(jnp.cos(e * U) + beta * e_cot * sin_over_e(U)) - jnp.log(W) - jnp.log(jnp.cos(U))
     p = log_Z / alpha  # Z^(e / alpha) = exp(e p)
     # cos(alpha U) / cos U = 1 + e q
     q = jnp.tan(U) * sin_over_e(U) - 0.5 * e * sin_over_e_squared(e, U)

@@ -46,16 +46,20 @@ class Wald(dist.Distribution):
         return attach(self, jnp.where(take_smaller, smaller, mu**2 / smaller))
 
     def log_prob(self, value: ArrayLike, intermediates: object = None) -> Float[Array, "*out"]:
-        """The class's equation, in logs."""
+        """The class's equation, in logs; minus infinity where `value` is not positive."""
         mu, lam = self.loc, self.concentration
-        deviation = lam * (value - mu) ** 2 / (2 * mu**2 * value)
-        return 0.5 * (jnp.log(lam) - jnp.log(2 * jnp.pi)) - 1.5 * jnp.log(value) - deviation
+        inside = jnp.asarray(value) > 0
+        x = jnp.where(inside, value, 1.0)
+        deviation = lam * (x - mu) ** 2 / (2 * mu**2 * x)
+        log_p = 0.5 * (jnp.log(lam) - jnp.log(2 * jnp.pi)) - 1.5 * jnp.log(x) - deviation
+        return jnp.where(inside, log_p, -jnp.inf)
 
     def cdf(self, value: ArrayLike) -> Float[Array, "*out"]:
         r"""$\Phi(r (x/\mu - 1)) + e^{2\lambda/\mu}\, \Phi(-r (x/\mu + 1))$ with $r = \sqrt{\lambda / x}$."""
-        r, scaled = jnp.sqrt(self.concentration / value), value / self.loc
-        # the second term is a huge number times a tiny one, so it is multiplied in logs
-        return ndtr(r * (scaled - 1)) + jnp.exp(2 * self.concentration / self.loc + log_ndtr(-r * (scaled + 1)))
+        inside = jnp.asarray(value) > 0
+        x = jnp.where(inside, value, 1.0)
+        args = jnp.broadcast_arrays(*(jnp.asarray(a, x.dtype) for a in (self.loc, self.concentration, x)))
+        return jnp.where(inside, _cdf(*args), 0.0)
 
     @property
     def mean(self) -> Float[Array, "*batch"]:
@@ -66,3 +70,41 @@ class Wald(dist.Distribution):
     def variance(self) -> Float[Array, "*batch"]:
         r"""$\mu^3 / \lambda$."""
         return jnp.broadcast_to(self.loc**3 / self.concentration, self.batch_shape)
+
+
+@jax.custom_jvp
+def _cdf(mu: Array, lam: Array, x: Array) -> Array:
+    r, scaled = jnp.sqrt(lam / x), x / mu
+    # the second term is a huge number times a tiny one, so it is multiplied in logs
+    return ndtr(r * (scaled - 1)) + jnp.exp(2 * lam / mu + log_ndtr(-r * (scaled + 1)))
+
+
+@_cdf.defjvp
+def _cdf_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
+    r"""The second term is $\varphi(a)\, m$, with $m = (1 - \Phi(y)) / \varphi(y)$ at $y = r(x/\mu + 1)$.
+
+    Here $a = r(x/\mu - 1)$. The derivatives of the two terms cancel but for
+    $$\frac{\partial F}{\partial\mu} = -\frac{2\lambda}{\mu^2} \varphi(a)\, m, \qquad
+      \frac{\partial F}{\partial\lambda} = \varphi(a) \left(\frac{2 m}{\mu} - \frac{r}{\lambda}\right), \qquad
+      \frac{\partial F}{\partial x} = \varphi(a) \frac{r}{x},$$
+    and automatic differentiation in float32 would leave rounding in place of what remains.
+    """
+    (mu, lam, x), (d_mu, d_lam, d_x) = primals, tangents
+    r = jnp.sqrt(lam / x)
+    a, y = r * (x - mu) / mu, r * (x + mu) / mu
+    density = jnp.exp(-0.5 * a**2) / jnp.sqrt(2 * jnp.pi)
+    m = _mills(y)
+    # 2 m / mu - r / lam, with 2 / (mu y) - r / lam = (x - mu) / (r x (x + mu)) taken together
+    in_lam = (x - mu) / (r * x * (x + mu)) + 2 / mu * (m - 1 / y)
+    return _cdf(mu, lam, x), density * (-2 * lam / mu**2 * m * d_mu + in_lam * d_lam + r / x * d_x)
+
+
+def _mills(y: Array) -> Array:
+    r"""$(1 - \Phi(y)) / \varphi(y)$, from $y = 3$ on by its continued fraction $1/(y + 1/(y + 2/(y + ..)))$."""
+    near = jnp.minimum(y, 3.0)
+    direct = jnp.exp(log_ndtr(-near) + 0.5 * near**2) * jnp.sqrt(2 * jnp.pi)
+    far = jnp.maximum(y, 3.0)
+    tail = far
+    for k in range(60, 0, -1):
+        tail = far + k / tail
+    return jnp.where(y < 3, direct, 1 / tail)

@@ -16,28 +16,27 @@ from dlgm.gaussians.shrinkage import log1p_square, shrink, shrunk_diagonal, sqrt
 class LowRankGaussian(AbstractGaussian):
     r"""$N(\mu, C)$ with $C^{-1} = D + U U^\top$, $D = \mathrm{diag}(d)$, $U$ of $r$ columns.
 
-        The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have
-        whitened: with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
-        $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \quad R = R_r, \quad
-          \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
-        This costs $O(K r^2)$, as the usual Cholesky factor of $I_r + U^\top D^{-1} U$ does, but has no matrix to become
-        indefinite: columns that are long and nearly parallel are as safe as any. With $r = 1$ it is `RankOneGaussian`.
+    The columns are taken one at a time, each a rank-one update in the coordinates that the ones before it have
+    whitened: with $R_0 = D^{-1/2}$ and $w_j = R_{j-1}^\top u_j$,
+    $$R_j = R_{j-1} (I + w_j w_j^\top)^{-1/2}, \quad R = R_r, \quad
+      \log|C| = -\sum_i \log d_i - \sum_j \log(1 + w_j^\top w_j).$$
+    This costs $O(K r^2)$, as the usual Cholesky factor of $I_r + U^\top D^{-1} U$ does, but has no matrix to become
+    indefinite, and so never fails. With $r = 1$ it is `RankOneGaussian`.
 
-        **Arguments**
+    **Arguments**
 
-        - `mean`: $\mu$, shape `(..., K)`.
-        - `log_d`: $\log d$, the log precision before `U` is added, shape `(..., K)`.
-        - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
+    - `mean`: $\mu$, shape `(..., K)`.
+    - `log_d`: $\log d$, the log precision before `U` is added, shape `(..., K)`.
+    - `U`: shape `(..., K, r)`. Replacing `U` by `U Q` with `Q` orthogonal is the same Gaussian.
 
-        Long columns that are nearly parallel make an ill-conditioned problem: the results are then those of a `U` that
-        differs from the given one by a few roundings. More columns than latents gain nothing, and in float32 lose
-        digits when they are long: use `FullGaussian` there.
+    Where columns are long and leave little freedom (nearly parallel, or as many as there are latents), about as many
+    digits are lost as $|D^{-1/2} U|$ has: 1e4 leaves three in float32. More columns than latents gain nothing: use
+    `FullGaussian` there.
 
-        >>> import jax
-    import jax.numpy as jnp
-        >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])
-        >>> [round(float(v), 3) for v in q.variance]
-        [0.5, 0.5, 1.0]
+    >>> import jax.numpy as jnp
+    >>> q = LowRankGaussian(mean=jnp.zeros(3), log_d=jnp.zeros(3), U=jnp.eye(3)[:, :2])
+    >>> [round(float(v), 3) for v in q.variance]
+    [0.5, 0.5, 1.0]
     """
 
     arg_constraints = {

@@ -169,7 +169,7 @@ def test_batches_have_their_own_gradients():
         assert values.shape == (2, 3)
         return jnp.sum(values)
 
-    for estimator in (UNIVARIATE[name] for name in ("Pathwise", "Implicit", "Reinforce")):
+    for estimator in (*UNIVARIATE.values(), Reinforce(stochastic.OptimalCoefficient())):
         np.testing.assert_allclose(jax.jit(jax.grad(total))(locs, estimator), 2 * locs, atol=0.6)
     q = RankOneGaussian(jnp.zeros((4, 3)), jnp.zeros(3), jnp.ones(3))
     for estimator in GAUSSIAN.values():

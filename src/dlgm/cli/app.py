@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from dlgm.cli import reproduce
+from dlgm.cli.errors import UsageError
 
 app = typer.Typer(
     help="Deep latent Gaussian models: stochastic backpropagation with structured posteriors.",
@@ -37,6 +38,6 @@ def main() -> None:
     """Run the command line; bad input is a message and exit code 2, never a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
+    except (UsageError, OSError) as error:
         print(f"dlgm: {error}", file=sys.stderr)
         sys.exit(2)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dlgm.cli.errors import UsageError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -33,7 +35,7 @@ def variance(
     Example: dlgm reproduce variance --quick --out out/variance
     """
     if out.exists() and not out.is_dir():
-        raise ValueError(f"--out: expected a folder to write to; {out} is a file.")
+        raise UsageError(f"--out: expected a folder to write to; {out} is a file.")
     out.mkdir(parents=True, exist_ok=True)
 
     import json

@@ -60,16 +60,13 @@ class GEV(dist.Distribution):
     def cdf(self, value: ArrayLike) -> Float[Array, "*out"]:
         r"""$\exp(-e^{-y})$."""
         y, inside = self._gumbel(value)
-        below = jnp.where(self.shape_xi > 0, 0.0, 1.0)
-        return jnp.where(inside, jnp.exp(-jnp.exp(-y)), below)
+        outside = jnp.where(self.shape_xi > 0, 0.0, 1.0)  # below the lower end, or above the upper one
+        return jnp.where(inside, jnp.exp(-jnp.exp(-y)), outside)
 
     def icdf(self, q: ArrayLike) -> Float[Array, "*out"]:
         r"""$\mu + \sigma (e^{\xi y} - 1) / \xi$ with $y = -\log(-\log q)$."""
         y = -jnp.log(-jnp.log(q))
         return self.loc + self.scale * y * expm1_ratio(self.shape_xi * y)
-
-    def _raw_moment(self, n: int) -> Array:
-        return jnp.exp(gammaln(1 - n * self.shape_xi))
 
     @property
     def mean(self) -> Float[Array, "*batch"]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "dlgm.gaussians": (
         "AbstractGaussian",
+        "BlockGaussian",
         "DiagonalGaussian",
         "FullGaussian",
         "LowRankGaussian",

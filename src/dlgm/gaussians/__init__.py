@@ -1,5 +1,6 @@
 """Structured Gaussians: one abstract class, four covariances, linear algebra only."""
 
+from dlgm.gaussians.block import BlockGaussian
 from dlgm.gaussians.diagonal import DiagonalGaussian
 from dlgm.gaussians.divergence import as_gaussian, kl_between_gaussians
 from dlgm.gaussians.full import FullGaussian
@@ -9,6 +10,7 @@ from dlgm.gaussians.rank_one import RankOneGaussian
 
 __all__ = [
     "AbstractGaussian",
+    "BlockGaussian",
     "DiagonalGaussian",
     "FullGaussian",
     "LowRankGaussian",

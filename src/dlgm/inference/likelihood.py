@@ -1,0 +1,116 @@
+"""How likely is a row: importance sampling from the recognition model (paper, app. E)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import logsumexp
+from jaxtyping import Bool, Float, Int, Key, UInt32
+
+from dlgm.inference.rows import as_rows, map_blocks, row_key
+from dlgm.model import Model
+from dlgm.model.generative import log_standard_normal
+
+_ROWS, _SAMPLES = 20, 50  # decoded together: about a thousand rows of the generative model's work at a time
+
+
+class Likelihood(NamedTuple):
+    """What importance sampling says of each row, in nats."""
+
+    log_p: Float[np.ndarray, " n"]  # the estimate of log p(v): slightly low on average, exact as samples grow
+    standard_error: Float[np.ndarray, " n"]  # Monte Carlo error of log_p (delta method); NaN with a single sample
+    effective_sample_size: Float[np.ndarray, " n"]  # (sum w)^2 / sum w^2, from 1 to the number of samples
+    bound: Float[np.ndarray, " n"]  # the mean of log w: an estimate of the variational bound
+
+    def mean(self) -> tuple[float, float]:
+        """The mean of log p over rows, and the standard error of that mean (rows taken as drawn from a population)."""
+        n = len(self.log_p)
+        spread = float(np.std(self.log_p, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        return float(np.mean(self.log_p, dtype=np.float64)), spread
+
+
+def log_likelihood(
+    model: Model,
+    rows: Any,
+    mask: Any = None,
+    *,
+    num_samples: int = 5000,
+    key: Key[Array, ""],
+    progress: Callable[[int], None] | None = None,
+) -> Likelihood:
+    r"""$\log p(v) \approx \mathrm{logmeanexp}_s [\log p(v \mid h(\xi_s)) + \log p(\xi_s) - \log q(\xi_s \mid v)]$.
+
+    Samples are streamed: memory grows neither with their number nor with the number of rows (beyond the answer itself).
+    A row's draws come from `key` and the row's own content, so its score is the same whatever other rows come with it.
+    Holes are marginalised: the answer is the likelihood of what was observed.
+
+    **Arguments**
+
+    - `rows`, `mask`: shape `(n, x)`, and which cells were observed (all, by default).
+    - `num_samples`: $S$. The paper reports with 5,000.
+    - `progress`: called with the number of rows done after each block.
+    """
+    if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
+        raise ValueError(f"num_samples: expected a whole number of at least 1; got {num_samples!r}.")
+    rows, mask = as_rows(model, rows, mask)
+    if len(rows) == 0:
+        empty = np.zeros(0, np.float32)
+        return Likelihood(empty, empty, empty, empty)
+
+    done = 0
+
+    def one_block(v: Any, m: Any, hashes: Any) -> Likelihood:
+        nonlocal done
+        result = _score_block(model, v, m, hashes, key, num_samples)
+        if progress is not None:
+            jax.block_until_ready(result)
+            done = min(done + _ROWS, len(rows))
+            progress(done)
+        return result
+
+    return map_blocks(one_block, rows, mask, _ROWS)
+
+
+@jax.jit
+def _score_block(
+    model: Model,
+    rows: Float[Array, "b x"],
+    mask: Bool[Array, "b x"] | None,
+    hashes: UInt32[Array, "b 2"],
+    key: Key[Array, ""],
+    num_samples: Int[Array, ""] | int,
+) -> Likelihood:
+    def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, row_hash: UInt32[Array, "2"]) -> Likelihood:
+        own = row_key(key, row_hash)
+        posterior = model.posterior(v, m)
+
+        def log_weight(k: Key[Array, ""]) -> Float[Array, ""]:
+            xi, _ = posterior.sample(k)
+            log_p = model.generative.log_likelihood(v, xi, m) + log_standard_normal(xi)
+            return log_p - posterior.log_prob(xi)
+
+        def add(i: Int[Array, ""], sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            log_w = jax.vmap(log_weight)(jax.random.split(jax.random.fold_in(own, i), _SAMPLES))
+            wanted = i * _SAMPLES + jnp.arange(_SAMPLES) < num_samples
+            first, second, total = sums
+            masked = jnp.where(wanted, log_w, -jnp.inf)
+            return (
+                jnp.logaddexp(first, logsumexp(masked)),
+                jnp.logaddexp(second, logsumexp(2 * masked)),
+                total + (jnp.sum(jnp.where(wanted, log_w, 0)) - total * jnp.sum(wanted))
+                / jnp.minimum((i + 1) * _SAMPLES, num_samples),
+            )
+
+        nothing = jnp.asarray(-jnp.inf, jnp.float32)
+        num_blocks = -(-num_samples // _SAMPLES)
+        log_sum, log_sum_squares, mean = jax.lax.fori_loop(0, num_blocks, add, (nothing, nothing, jnp.zeros(())))
+        S = jnp.asarray(num_samples, jnp.float32)
+        ess = jnp.exp(2 * log_sum - log_sum_squares)
+        # Var(mean w) / (mean w)^2 = (S / ess - 1) / (S - 1); rounding must not make it negative.
+        relative = jnp.maximum(S / ess - 1, 0) / (S - 1)
+        return Likelihood(log_sum - jnp.log(S), jnp.sqrt(relative), jnp.minimum(ess, S), mean)
+
+    return jax.vmap(one)(rows, mask, hashes)

@@ -1,0 +1,79 @@
+"""Rows of any number, a block at a time, with randomness that belongs to the row."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Float, Key, UInt32
+
+from dlgm.model import Model
+
+
+def as_rows(
+    model: Model, rows: Any, mask: Any
+) -> tuple[Float[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
+    """Rows the model can be asked about, as float32, and their mask; a message where they do not fit."""
+    rows = np.asarray(rows)
+    observation = model.generative.observation
+    if rows.ndim != 2 or rows.shape[1] != observation.columns:
+        hint = " Flatten images first." if rows.ndim > 2 else " Put one row into a list." if rows.ndim == 1 else ""
+        raise ValueError(f"rows: expected (n, {observation.columns}) values; got shape {rows.shape}.{hint}")
+    if mask is not None:
+        mask = np.asarray(mask)
+        if mask.shape != rows.shape or mask.dtype != bool:
+            raise ValueError(
+                f"mask: expected booleans of shape {rows.shape}, true where observed; "
+                f"got {mask.dtype} of shape {mask.shape}."
+            )
+    if len(rows):
+        observation.check(rows, mask)
+    return rows.astype(np.float32), mask
+
+
+def row_hashes(rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None) -> UInt32[np.ndarray, "n 2"]:
+    """64 bits a row, from what was observed of it: the same wherever the row stands, and whatever lies in its holes."""
+    # Adding zero turns -0.0, which equals 0.0, into it.
+    values = rows + np.float32(0) if mask is None else np.where(mask, rows + np.float32(0), np.float32(0))
+    bits = None if mask is None or mask.all() else np.packbits(mask, axis=1)
+    hashes = np.empty((len(rows), 2), np.uint32)
+    for i, row in enumerate(values):
+        # A complete row has one hash, with a mask or without.
+        holes = b"" if bits is None or mask[i].all() else bits[i].tobytes()  # type: ignore[index]
+        hashes[i] = np.frombuffer(hashlib.blake2b(row.tobytes() + holes, digest_size=8).digest(), np.uint32)
+    return hashes
+
+
+def row_key(key: Key[Array, ""], row_hash: UInt32[Array, "2"]) -> Key[Array, ""]:
+    """The key of one row."""
+    return jax.random.fold_in(jax.random.fold_in(key, row_hash[0]), row_hash[1])
+
+
+Block = tuple[Float[np.ndarray, "b x"], Bool[np.ndarray, "b x"] | None, UInt32[np.ndarray, "b 2"]]
+
+
+def blocks(
+    rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None, size: int
+) -> Iterator[tuple[Block, int]]:
+    """Blocks of exactly `size` rows, the last one filled up with copies of its last row, and how many rows are real.
+
+    One shape means one compilation, and a row's numbers do not depend on how many others came with it.
+    """
+    for start in range(0, len(rows), size):
+        index = np.minimum(np.arange(start, start + size), len(rows) - 1)
+        piece = rows[index]
+        piece_mask = None if mask is None else mask[index]
+        real = min(size, len(rows) - start)
+        yield (piece, piece_mask, row_hashes(piece, piece_mask)), real
+
+
+def map_blocks(
+    f: Callable[..., Any], rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None, size: int
+) -> Any:
+    """`f(rows, mask, hashes)` over blocks, its results put together on the host. At least one row."""
+    pieces = []
+    for block, real in blocks(rows, mask, size):
+        pieces.append(jax.tree.map(lambda leaf, real=real: np.asarray(leaf)[:real], f(*block)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *pieces)

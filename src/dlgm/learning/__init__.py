@@ -1,0 +1,29 @@
+"""Training: objectives, noise, the compiled epoch and the loop around it, and diagnostics of the result."""
+
+from dlgm.learning.config import TrainingConfig
+from dlgm.learning.evaluation import bounds, mean_bound
+from dlgm.learning.importance import ImportanceWeighted
+from dlgm.learning.loop import Fitted, NonFiniteError, fit
+from dlgm.learning.mesh import make_mesh
+from dlgm.learning.noise import Noise
+from dlgm.learning.objective import AbstractObjective, FreeEnergy, Terms, minibatch_free_energy
+from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgress
+
+__all__ = [
+    "AbstractObjective",
+    "AbstractWatcher",
+    "Fitted",
+    "FreeEnergy",
+    "ImportanceWeighted",
+    "JsonlHistory",
+    "Noise",
+    "NonFiniteError",
+    "TerminalProgress",
+    "Terms",
+    "TrainingConfig",
+    "bounds",
+    "fit",
+    "make_mesh",
+    "mean_bound",
+    "minibatch_free_energy",
+]

@@ -1,0 +1,124 @@
+"""How a model is trained, as plain values."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jaxtyping import Float
+
+from dlgm.learning.importance import ImportanceWeighted
+from dlgm.learning.noise import Noise
+from dlgm.learning.objective import AbstractObjective, FreeEnergy
+
+OPTIMISERS = {
+    # Hinton's RMSprop, the paper's choice, with the bias of the first steps taken out as in Adam: without that, the
+    # very first step is ten times too long.
+    "rmsprop": lambda rate: optax.rmsprop(rate, decay=0.99, eps=1e-8, bias_correction=True),
+    "adam": lambda rate: optax.adam(rate),
+    "adamw": lambda rate: optax.adamw(rate),
+    "adamax": lambda rate: optax.adamax(rate),
+    "nadam": lambda rate: optax.nadam(rate),
+    "adagrad": lambda rate: optax.adagrad(rate),
+    "sgd": lambda rate: optax.sgd(rate, momentum=0.9),
+}
+SCHEDULES = ("cosine", "constant", "linear")
+OBJECTIVES = ("free-energy", "importance-weighted")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that fixes a training run, beside the data and the model. A run is a function of these three."""
+
+    epochs: int = 200  # passes over the data at most
+    batch_size: int = 200  # rows in a step; the paper's
+    objective: str = "free-energy"  # or importance-weighted
+    num_samples: int = 1  # draws of the latents a row
+    optimiser: str = "rmsprop"  # one of OPTIMISERS
+    learning_rate: float = 1e-3  # at its highest
+    schedule: str = "cosine"  # how the rate falls to zero over the epochs: cosine, linear, or constant
+    warm_up: float = 0.1  # share of the epochs over which the weight of the KL term rises from 0 to 1
+    averaging: float = 0.999  # decay of the running average of the parameters, which is what is kept; 0 for none
+    clip: float = 100.0  # longest gradient (norm, of the free energy per row) that is taken as it is; 0 for no limit
+    patience: int = 0  # epochs without a better validation bound before stopping; 0 to run to the end
+    validate_every: int = 1  # epochs between looks at the validation bound
+    bit_flip: float = 0.0  # noise at the recognition model's input and on its samples: see Noise
+    drop_out: float = 0.0
+    gaussian_noise: float = 0.0
+    sample_noise: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("num_samples", 1),
+            ("patience", 0),
+            ("validate_every", 1),
+            ("seed", 0),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name}: expected a whole number of at least {least}; got {value!r}.")
+        for name, known in (
+            ("objective", OBJECTIVES),
+            ("optimiser", tuple(OPTIMISERS)),
+            ("schedule", SCHEDULES),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        if not 0 < self.learning_rate < float("inf"):
+            raise ValueError(f"learning_rate: expected a positive number; got {self.learning_rate!r}.")
+        if not 0 <= self.warm_up <= 1:
+            raise ValueError(f"warm_up: expected a share of the epochs, from 0 to 1; got {self.warm_up!r}.")
+        if not 0 <= self.averaging < 1:
+            raise ValueError(f"averaging: expected a decay of at least 0 and less than 1; got {self.averaging!r}.")
+        if not 0 <= self.clip < float("inf"):
+            raise ValueError(f"clip: expected a norm of at least 0; got {self.clip!r}.")
+        self.noise()
+
+    def noise(self) -> Noise:
+        """The noise of the recognition model."""
+        return Noise(self.bit_flip, self.drop_out, self.gaussian_noise, self.sample_noise)
+
+    def make_objective(self) -> AbstractObjective:
+        """The objective by its name."""
+        if self.objective == "importance-weighted":
+            return ImportanceWeighted(self.num_samples)
+        return FreeEnergy(self.num_samples)
+
+    def learning_rates(self, num_steps: int) -> optax.Schedule:
+        """The learning rate at each step, with a short linear rise at the start."""
+        rise = max(1, min(500, num_steps // 50))
+        left = max(1, num_steps - rise)
+        falling = {
+            "cosine": optax.cosine_decay_schedule(self.learning_rate, left),
+            "linear": optax.linear_schedule(self.learning_rate, 0.0, left),
+            "constant": optax.constant_schedule(self.learning_rate),
+        }[self.schedule]
+        return optax.join_schedules([optax.linear_schedule(0.0, self.learning_rate, rise), falling], [rise])
+
+    def make_optimiser(self, num_steps: int) -> optax.GradientTransformation:
+        """The optimiser with its schedule, and the gradient's length limited."""
+        optimiser = OPTIMISERS[self.optimiser](self.learning_rates(num_steps))
+        return optax.chain(optax.clip_by_global_norm(self.clip), optimiser) if self.clip else optimiser
+
+    def beta(self, step: Float[Array, ""], num_steps: int) -> Float[Array, ""]:
+        """The weight of the KL term at a step."""
+        rise = self.warm_up * num_steps
+        return jnp.minimum(1.0, (step + 1) / rise) if rise >= 1 else jnp.ones(())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainingConfig":
+        """The config that `to_dict` described; an unknown entry is refused by name."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"Unknown training settings: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+        return cls(**values)

@@ -1,0 +1,129 @@
+"""What training minimises: the free energy of one row, and the mini-batch form over the data."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Float, Key
+
+from dlgm.learning.noise import Noise
+from dlgm.model import Model
+from dlgm.stochastic import AbstractEstimator, Pathwise
+
+
+class Terms(eqx.Module):
+    """One row's share of the objective, in nats. All go down; `loss` alone carries a gradient."""
+
+    loss: Float[Array, "*rows"]  # what is minimised; with beta = 1 an upper bound on -log p(v)
+    reconstruction: Float[Array, "*rows"]  # -E_q[log p(v | h)]
+    kl: Float[Array, "*rows g"]  # KL(q || N(0, I)), one for each layer (a single one for a joint posterior)
+
+
+class AbstractObjective(eqx.Module):
+    """A loss for one row. The caller batches it, scales it and adds the parameters' prior."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        model: Model,
+        v: Float[Array, " x"],
+        mask: Bool[Array, " x"] | None = None,
+        *,
+        beta: Float[Array, ""] | float = 1.0,
+        noise: Noise = Noise(),
+        key: Key[Array, ""],
+    ) -> Terms:
+        """The terms of one row, with the KL weighted by `beta` in the loss."""
+
+
+class FreeEnergy(AbstractObjective):
+    r"""$F(v) = -E_q[\log p(v \mid h(\xi))] + KL(q(\xi \mid v) \,\|\, N(0, I))$ (paper, eq. 13), the KL analytic.
+
+    **Arguments**
+
+    - `num_samples`: draws of $\xi$ a row.
+    - `estimator`: how the recognition model's gradient is estimated: any estimator of `dlgm.stochastic` that takes a
+      Gaussian. `Pathwise()` is the fast path.
+    """
+
+    num_samples: int = eqx.field(static=True, default=1)
+    estimator: AbstractEstimator = Pathwise()
+
+    def __check_init__(self) -> None:
+        check_num_samples(self.num_samples, at_least=1)
+
+    def __call__(
+        self,
+        model: Model,
+        v: Float[Array, " x"],
+        mask: Bool[Array, " x"] | None = None,
+        *,
+        beta: Float[Array, ""] | float = 1.0,
+        noise: Noise = Noise(),
+        key: Key[Array, ""],
+    ) -> Terms:
+        """The free energy of one row."""
+        key_inputs, key_latents, key_draws = jax.random.split(key, 3)
+        posterior = model.recognition(noisy_inputs(model, v, mask, noise, key_inputs))
+
+        def log_likelihood(xi: Float[Array, " k"]) -> Float[Array, ""]:
+            return model.generative.log_likelihood(v, noise.corrupt_latents(xi, key_latents), mask)
+
+        xi, kl = jax.vmap(posterior.sample)(jax.random.split(key_draws, self.num_samples))
+        reconstruction, kl = -jnp.mean(jax.vmap(log_likelihood)(xi)), jnp.mean(kl, axis=0)
+        if isinstance(self.estimator, Pathwise):
+            loss = reconstruction + beta * jnp.sum(kl)
+        else:
+            loss = posterior.free_energy(
+                log_likelihood,
+                jnp.asarray(beta),
+                key=key_draws,
+                estimator=self.estimator,
+                num_samples=self.num_samples,
+            )
+        return Terms(loss, *jax.lax.stop_gradient((reconstruction, kl)))
+
+
+def minibatch_free_energy(
+    objective: AbstractObjective,
+    model: Model,
+    rows: Float[Array, "n x"],
+    mask: Bool[Array, "n x"] | None,
+    *,
+    num_rows: int,
+    beta: Float[Array, ""] | float = 1.0,
+    noise: Noise = Noise(),
+    key: Key[Array, ""],
+) -> tuple[Float[Array, ""], Terms]:
+    r"""$\lambda \sum_{n \in \text{batch}} F(v_n) + |\theta_g|^2 / (2\kappa)$ with $\lambda = N / \text{batch}$ (eq. 30).
+
+    Unbiased for the free energy of all `num_rows` rows. Also returns the rows' terms.
+    """
+    keys = jax.random.split(key, rows.shape[0])
+
+    def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, k: Key[Array, ""]) -> Terms:
+        return objective(model, v, m, beta=beta, noise=noise, key=k)
+
+    terms = jax.vmap(one)(rows, mask, keys)
+    weight = num_rows / rows.shape[0]
+    return weight * jnp.sum(terms.loss) + model.generative.penalty(), terms
+
+
+def noisy_inputs(
+    model: Model, v: Float[Array, " x"], mask: Bool[Array, " x"] | None, noise: Noise, key: Key[Array, ""]
+) -> Float[Array, " i"]:
+    """What the recognition model sees of a row while training. Holes stay at zero, as they will be afterwards."""
+    x = noise.corrupt_inputs(model.encode(v, mask), key)
+    if mask is None:
+        return x
+    widths = np.asarray(model.generative.observation.input_widths)
+    return jnp.where(jnp.repeat(mask, widths, total_repeat_length=int(widths.sum())), x, 0)
+
+
+def check_num_samples(num_samples: object, at_least: int) -> None:
+    """Refuse a number of draws that is not a whole number of at least `at_least`."""
+    if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < at_least:
+        raise ValueError(f"num_samples: expected a whole number of at least {at_least}; got {num_samples!r}.")

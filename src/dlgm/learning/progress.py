@@ -1,0 +1,112 @@
+"""Watching a run: a progress bar, plain lines where there is no terminal, and a file of records."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+
+# One epoch, as plain numbers: see `fit` for the entries.
+Record = Mapping[str, Any]
+
+
+class AbstractWatcher:
+    """Told of each epoch. Used as a context, so that bars are cleared and files closed however training ends."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, epochs: int) -> None:  # noqa: B027
+        """Before the first epoch."""
+
+    @abstractmethod
+    def epoch(self, record: Record) -> None:
+        """After an epoch."""
+
+    def close(self) -> None:  # noqa: B027
+        """After the last, or when training fails."""
+
+
+class JsonlHistory(AbstractWatcher):
+    """Appends a line of JSON an epoch to a file, complete at every moment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def start(self, epochs: int) -> None:
+        """Open the file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("w", encoding="utf-8")
+
+    def epoch(self, record: Record) -> None:
+        """One line, written through."""
+        assert self._file is not None
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class TerminalProgress(AbstractWatcher):
+    """On a terminal a bar with the loss, the validation bound, rows/s and time left; elsewhere a line now and then."""
+
+    def __init__(self, description: str = "training") -> None:
+        self.description = description
+        self._epochs = 0
+        self._last_line = 0
+
+    def start(self, epochs: int) -> None:
+        """Draw the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._epochs = epochs
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[numbers]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task(self.description, total=epochs, numbers="compiling")
+        self._bar.start()
+
+    def epoch(self, record: Record) -> None:
+        """Move the bar, or print a line at every twentieth of the run."""
+        numbers = summary_line(record)
+        self._bar.update(self._task, completed=record["epoch"], numbers=numbers)
+        due = record["epoch"] * 20 // self._epochs
+        if not self._console.is_terminal and due > self._last_line:
+            self._last_line = due
+            print(f"{self.description}: epoch {record['epoch']}/{self._epochs}  {numbers}", file=self._console.file)
+
+    def close(self) -> None:
+        """Clear the bar."""
+        if hasattr(self, "_bar"):
+            self._bar.stop()
+
+
+def summary_line(record: Record) -> str:
+    """The record's chief numbers."""
+    valid = "" if record.get("valid_bound") is None else f"  valid bound {record['valid_bound']:.2f}"
+    return f"loss {record['loss']:.2f}{valid}  {record['rows_per_second']:,.0f} rows/s"
+
+
+
+__all__ = ["AbstractWatcher", "JsonlHistory", "Record", "TerminalProgress", "summary_line"]

@@ -1,0 +1,187 @@
+"""A model described by plain values, and the building of it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax import Array
+from jaxtyping import Key
+
+from dlgm.model.generative import GenerativeModel
+from dlgm.model.heads import HEADS, make_heads
+from dlgm.model.model import Model
+from dlgm.model.networks import MLP, NONLINEARITIES
+from dlgm.model.observations import observation_from_config
+from dlgm.model.recognition import RecognitionModel
+from dlgm.model.scales import SCALES
+
+STRUCTURES = ("factorised", "joint", "directed")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that fixes a model's shape. Plain values only, so that a file can hold it.
+
+    Settings of the L maps T_0 .. T_{L-1} and of the L layers may be given once for all, or as a list with one entry each,
+    the one next to the data first.
+    """
+
+    observation: Mapping[str, Any]  # the observation family: `AbstractObservation.config()`
+    latent: tuple[int, ...] = (100,)  # latents in each stochastic layer, the layer next to the data first
+    hidden: tuple[tuple[int, ...], ...] | tuple[int, ...] = (200, 200)  # widths of the hidden layers of each T_l
+    nonlinearity: str | tuple[str, ...] = "relu"  # of each T_l, by name
+    activate_input: bool = False  # T_l(h) = A f(h) + b rather than A h + b when there is no hidden layer; T_0 too
+    scale: str | tuple[str, ...] = "full"  # each G_l: full, diagonal or scalar
+    covariance: str = "rank-one"  # of the posterior: diagonal, rank-one, rank-r or full
+    rank: int = 2  # r, for rank-r
+    structure: str = "factorised"  # of the posterior over layers: factorised, joint or directed
+    recognition_hidden: tuple[int, ...] | None = None  # widths of the trunk; None: those of T_0, from the data up
+    recognition_nonlinearity: str | None = None  # None: that of T_0
+    kappa: float = 1e6  # variance of the prior on generative parameters
+
+    # One entry a map or layer, after __post_init__ has spread what was given once.
+    hiddens: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    nonlinearities: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    scales: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        def fix(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        fix("observation", dict(self.observation))
+        fix("latent", _widths("latent", self.latent, at_least=1))
+        L = len(self.latent)
+        hidden = tuple(self.hidden) if isinstance(self.hidden, Sequence) else self.hidden
+        nested = isinstance(hidden, tuple) and any(isinstance(entry, Sequence) for entry in hidden)
+        if nested and not all(isinstance(entry, Sequence) for entry in hidden):
+            raise ValueError(f"hidden: expected widths, or a list of widths for each map; got {self.hidden!r}.")
+        fix("hidden", tuple(_widths("hidden", w) for w in hidden) if nested else _widths("hidden", hidden))
+        fix("hiddens", _spread("hidden", self.hidden if nested else [self.hidden] * L, L))
+        nonlinearity, scale = self.nonlinearity, self.scale
+        fix("nonlinearities", _spread("nonlinearity", _listed(nonlinearity, L), L))
+        fix("scales", _spread("scale", _listed(scale, L), L))
+        fix("nonlinearity", nonlinearity if isinstance(nonlinearity, str) else tuple(nonlinearity))
+        fix("scale", scale if isinstance(scale, str) else tuple(scale))
+        if self.recognition_hidden is not None:
+            fix("recognition_hidden", _widths("recognition_hidden", self.recognition_hidden))
+        for name in (*self.nonlinearities, self.recognition_nonlinearity or "relu"):
+            _one_of("nonlinearity", name, NONLINEARITIES)
+        for name in self.scales:
+            _one_of("scale", name, SCALES)
+        _one_of("covariance", self.covariance, HEADS)
+        _one_of("structure", self.structure, STRUCTURES)
+        if not _is_count(self.rank) or self.rank < 1:
+            raise ValueError(f"rank: expected a whole number of at least 1; got {self.rank!r}.")
+        if not isinstance(self.kappa, int | float) or not self.kappa > 0:
+            raise ValueError(f"kappa: expected a positive variance; got {self.kappa!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
+        """The config that `to_dict` described; an unknown entry is refused by name."""
+        known = {f.name for f in dataclasses.fields(cls) if f.init}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"Unknown model settings: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
+        return cls(**values)
+
+
+def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
+    """A model with fan-in scaled random weights.
+
+    >>> import jax
+    >>> from dlgm.model import ModelConfig, build_model, make_observation
+    >>> config = ModelConfig(make_observation("bernoulli", columns=64).config(), latent=(10,), hidden=(32,))
+    >>> model = build_model(config, key=jax.random.key(0))
+    >>> model.generative.sample(jax.random.key(1)).shape
+    (64,)
+    """
+    observation = observation_from_config(config.observation)
+    key_generative, key_trunk, key_heads = jax.random.split(key, 3)
+    L = len(config.latent)
+    networks = tuple(
+        MLP(
+            num_in,
+            config.hiddens[l],
+            num_out,
+            nonlinearity=config.nonlinearities[l],
+            activate_input=config.activate_input,
+            # The outputs start near the data's mean, which `initialise` puts into the bias.
+            output_gain=0.2 if l == 0 else 1.0,
+            key=jax.random.fold_in(key_generative, l),
+        )
+        for l, (num_in, num_out) in enumerate(
+            zip(config.latent, (observation.num_outputs, *config.latent[:-1]), strict=True)
+        )
+    )
+    scales = tuple(SCALES[name](K) for name, K in zip(config.scales, config.latent, strict=True))
+    generative = GenerativeModel(networks, scales, observation, config.latent, float(config.kappa))
+
+    hidden = config.hiddens[0][::-1] if config.recognition_hidden is None else config.recognition_hidden
+    nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]
+    trunk = None
+    if hidden:
+        gain = 2**0.5 if nonlinearity == "relu" else 1.0
+        trunk = MLP(
+            observation.num_inputs,
+            hidden[:-1],
+            hidden[-1],
+            nonlinearity=nonlinearity,
+            output_gain=gain,
+            key=key_trunk,
+        )
+    num_features = hidden[-1] if hidden else observation.num_inputs
+    directed = config.structure == "directed" and L > 1
+    above = [sum(config.latent[l + 1 :]) if directed else 0 for l in range(L)]
+    joint = config.structure == "joint"
+    heads = make_heads(
+        config.covariance,
+        [num_features] if joint else [num_features + a for a in above],
+        (sum(config.latent),) if joint else config.latent,
+        # A directed head has a hidden layer of its own: what it takes from the draws above should not be linear.
+        hidden=hidden[-1:] if directed else (),
+        nonlinearity=nonlinearity,
+        rank=config.rank,
+        key=key_heads,
+    )
+    return Model(generative, RecognitionModel(trunk, heads, directed))
+
+
+def initialise(model: Model, rows: np.ndarray, mask: np.ndarray | None = None) -> Model:
+    """The same model with its output bias and the observation family's own parameters set from the data's columns."""
+    observation, bias = model.generative.observation.initialise(rows, mask)
+    return eqx.tree_at(
+        lambda m: (m.generative.observation, m.generative.networks[0].layers[-1].bias), model, (observation, bias)
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _widths(name: str, value: Any, at_least: int = 0) -> tuple[int, ...]:
+    widths = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+    if widths is None or len(widths) < at_least or not all(_is_count(w) and w > 0 for w in widths):
+        raise ValueError(f"{name}: expected a list of positive whole numbers, such as (200, 200); got {value!r}.")
+    return tuple(int(w) for w in widths)
+
+
+def _listed(value: Any, L: int) -> Sequence[Any]:
+    return [value] * L if isinstance(value, str) or not isinstance(value, Sequence) else value
+
+
+def _spread(name: str, values: Sequence[Any], L: int) -> tuple[Any, ...]:
+    if len(values) != L:
+        raise ValueError(f"{name}: expected one entry for each of the {L} stochastic layers; got {len(values)}.")
+    return tuple(values)
+
+
+def _one_of(name: str, value: Any, known: Any) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}; got {value!r}.")

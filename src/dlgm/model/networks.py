@@ -1,0 +1,82 @@
+"""The deterministic maps: affine layers and multilayer perceptrons."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float, Key
+
+# By name, since a model's config is stored in its file.
+NONLINEARITIES: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+    "elu": jax.nn.elu,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,
+    "leaky-relu": jax.nn.leaky_relu,
+    "identity": lambda x: x,
+}
+
+
+class Affine(eqx.Module):
+    r"""$W x + b$, with $W_{ij} \sim N(0, \text{gain}^2 / \text{fan-in})$ at the start and $b = 0$.
+
+    The paper starts from a variance of "10^6", meaning $10^{-6}$, which leaves rectifiers dead: fan-in scaling keeps the
+    size of the signal from layer to layer.
+    """
+
+    weight: Float[Array, "o i"]
+    bias: Float[Array, " o"]
+
+    def __init__(self, num_in: int, num_out: int, *, gain: float = 1.0, key: Key[Array, ""]) -> None:
+        self.weight = jax.random.normal(key, (num_out, num_in)) * (gain / max(num_in, 1) ** 0.5)
+        self.bias = jnp.zeros(num_out)
+
+    def __call__(self, x: Float[Array, " i"]) -> Float[Array, " o"]:
+        """The affine map of one vector."""
+        return self.weight @ x + self.bias
+
+
+class MLP(eqx.Module):
+    r"""Affine layers with a non-linearity between them; with no hidden layer, an affine map.
+
+    With `activate_input` the non-linearity also comes first, so that no hidden layer gives
+    $T(h) = A f(h) + b$, the map of a non-linear Gaussian belief network.
+    """
+
+    layers: tuple[Affine, ...]
+    nonlinearity: str = eqx.field(static=True)
+    activate_input: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_in: int,
+        hidden: Sequence[int],
+        num_out: int,
+        *,
+        nonlinearity: str = "relu",
+        activate_input: bool = False,
+        output_gain: float = 1.0,
+        key: Key[Array, ""],
+    ) -> None:
+        sizes = [num_in, *hidden, num_out]
+        keys = jax.random.split(key, len(sizes) - 1)
+        hidden_gain = 2**0.5 if nonlinearity in ("relu", "leaky-relu", "gelu", "silu", "elu") else 1.0
+        gains = [hidden_gain] * len(hidden) + [output_gain]
+        self.layers = tuple(
+            Affine(i, o, gain=gain, key=k) for i, o, gain, k in zip(sizes[:-1], sizes[1:], gains, keys, strict=True)
+        )
+        self.nonlinearity = nonlinearity
+        self.activate_input = activate_input
+
+    def __call__(self, x: Float[Array, " i"]) -> Float[Array, " o"]:
+        """The network's output for one vector."""
+        f = NONLINEARITIES[self.nonlinearity]
+        x = f(x) if self.activate_input else x
+        for layer in self.layers[:-1]:
+            x = f(layer(x))
+        return self.layers[-1](x)

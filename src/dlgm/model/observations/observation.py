@@ -1,0 +1,189 @@
+r"""What every observation family $\pi(v \mid T_0(h_1))$ can do, for one row; callers `vmap`."""
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from jax.typing import ArrayLike
+from jaxtyping import Bool, Float, Key
+
+from dlgm.model.observations.cells import Cells, as_cells
+from dlgm.model.observations.names import require_whole
+
+Own = TypeVar("Own", bound="AbstractObservation")
+
+
+class AbstractObservation(eqx.Module):
+    r"""A law $\pi(v \mid o)$ over a row of `columns` cells, independent given the outputs $o = T_0(h_1)$.
+
+    Everything is for one row. The arrays a family owns (log-variances, cutpoints, ..) are its trainable leaves, and its
+    other fields are static. `mask` is true where a cell was observed; what stands in the other
+    cells, NaN included, reaches neither a value nor a gradient.
+    """
+
+    name: eqx.AbstractClassVar[str]
+    columns: eqx.AbstractVar[int]
+
+    @property
+    @abstractmethod
+    def num_outputs(self) -> int:
+        """How many numbers $o$ has."""
+
+    @property
+    @abstractmethod
+    def input_widths(self) -> tuple[int, ...]:
+        """How many numbers of `encode` each column becomes."""
+
+    @property
+    def num_inputs(self) -> int:
+        """How many numbers `encode` returns."""
+        return sum(self.input_widths)
+
+    def law(self, outputs: ArrayLike) -> dist.Distribution:
+        r"""$\pi(\cdot \mid o)$ as a numpyro law of batch shape `(x,)` and scalar events."""
+        return self._law(self._as_vector("outputs", outputs, self.num_outputs))
+
+    def log_prob(self, v: ArrayLike, outputs: ArrayLike, mask: ArrayLike | None = None) -> Float[Array, " x"]:
+        r"""$\log \pi(v_i \mid o)$ of every cell; zero, with zero gradient, where `mask` is false."""
+        outputs = self._as_vector("outputs", outputs, self.num_outputs)
+        return self._log_prob(self._as_vector("v", v, self.columns), outputs, self._as_mask(mask))
+
+    def mean(self, outputs: ArrayLike) -> Float[Array, " x"]:
+        r"""$E[v \mid o]$ in the data's own units. For a categorical column: its most probable code."""
+        return self._mean(self._as_vector("outputs", outputs, self.num_outputs))
+
+    def sample(self, outputs: ArrayLike, key: Key[Array, ""]) -> Float[Array, " x"]:
+        r"""A draw $v \sim \pi(\cdot \mid o)$."""
+        return self._sample(self._as_vector("outputs", outputs, self.num_outputs), key)
+
+    def encode(self, v: ArrayLike, mask: ArrayLike | None = None) -> Float[Array, " i"]:
+        """The numbers a recognition network sees: column by column, finite, zero where `mask` is false."""
+        return self._encode(self._as_vector("v", v, self.columns), self._as_mask(mask))
+
+    def initialise(self: Own, rows: Any, mask: Any = None) -> tuple[Own, Float[Array, " p"]]:
+        r"""The family fitted to each column by itself, and the output bias that goes with it.
+
+        With $o$ held at the bias, the returned family describes every column's marginal: training starts from there.
+        Columns without a single observed cell get neutral values.
+        """
+        cells = self._as_cells(rows, mask)
+        self._refuse(cells, np.arange(self.columns))
+        own, bias = self._fit(cells)
+        return eqx.tree_at(lambda family: [getattr(family, name) for name in own], self, list(own.values())), bias
+
+    def check(self, rows: Any, mask: Any = None) -> None:
+        """Refuse rows with an observed cell outside the family's support, naming the first one."""
+        self._refuse(self._as_cells(rows, mask), np.arange(self.columns))
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, ready for JSON; `observation_from_config` turns them back into the family."""
+
+    @abstractmethod
+    def _law(self, outputs: Float[Array, " p"]) -> dist.Distribution:
+        """See `law`."""
+
+    @abstractmethod
+    def _log_prob(
+        self, v: Float[Array, " x"], outputs: Float[Array, " p"], mask: Bool[Array, " x"]
+    ) -> Float[Array, " x"]:
+        """See `log_prob`."""
+
+    @abstractmethod
+    def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
+        """See `mean`."""
+
+    @abstractmethod
+    def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
+        """See `sample`."""
+
+    @abstractmethod
+    def _encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"]) -> Float[Array, " i"]:
+        """See `encode`."""
+
+    @abstractmethod
+    def _fit(self, cells: Cells) -> tuple[dict[str, Any], Float[Array, " p"]]:
+        """See `initialise`: the fields to be replaced, and the bias. The cells have been checked."""
+
+    @abstractmethod
+    def _refuse(self, cells: Cells, numbers: np.ndarray) -> None:
+        """See `check`; `numbers` are the columns' places in the whole table, for the message."""
+
+    def _as_vector(self, name: str, value: ArrayLike, size: int) -> Array:
+        array = jnp.asarray(value)
+        if array.shape != (size,):
+            raise ValueError(
+                f"{self.name}: expected `{name}` of shape ({size},), one row; got shape {array.shape}. "
+                "Use jax.vmap over rows."
+            )
+        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))
+
+    def _as_mask(self, mask: ArrayLike | None) -> Array:
+        if mask is None:
+            return jnp.ones(self.columns, bool)
+        array = jnp.asarray(mask)
+        if array.shape != (self.columns,) or array.dtype != bool:
+            raise ValueError(
+                f"{self.name}: expected `mask` of {self.columns} booleans, true where observed; "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def _as_cells(self, rows: Any, mask: Any) -> Cells:
+        return as_cells(self.name, self.columns, rows, mask)
+
+
+class AbstractFamily(AbstractObservation):
+    """One law for all columns."""
+
+    # A value inside the support: it stands in for masked cells, so that nothing non-finite is ever computed with.
+    placeholder: eqx.AbstractClassVar[float]
+    # Draws and means are kept between these, where float32 would leave the support or overflow.
+    limits: eqx.AbstractClassVar[tuple[float, float]]
+    # What check() tells the reader to do about a cell outside the support.
+    advice: eqx.AbstractClassVar[str]
+
+    @abstractmethod
+    def _expected(self) -> str:
+        """What an observed cell holds, for messages."""
+
+    @abstractmethod
+    def _allowed(self, values: np.ndarray) -> np.ndarray:
+        """Which finite values lie in the support."""
+
+    @abstractmethod
+    def _inputs(self, v: Float[Array, " x"]) -> Float[Array, "x ..."]:
+        """`encode` for observed cells, columns first."""
+
+    def __check_init__(self) -> None:
+        require_whole(self.name, "columns", self.columns, 1)
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments: the static fields."""
+        static = [f.name for f in dataclasses.fields(self) if f.metadata.get("static", False)]
+        return {"family": self.name} | {name: getattr(self, name) for name in static}
+
+    def _log_prob(
+        self, v: Float[Array, " x"], outputs: Float[Array, " p"], mask: Bool[Array, " x"]
+    ) -> Float[Array, " x"]:
+        return jnp.where(mask, self._law(outputs).log_prob(jnp.where(mask, v, self.placeholder)), 0.0)
+
+    def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
+        return jnp.clip(self._law(outputs).mean, *self.limits)
+
+    def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
+        return jnp.clip(self._law(outputs).sample(key).astype(outputs.dtype), *self.limits)
+
+    def _encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"]) -> Float[Array, " i"]:
+        per_column = self._inputs(jnp.where(mask, v, self.placeholder))
+        return jax.vmap(lambda seen, numbers: jnp.where(seen, numbers, 0.0))(mask, per_column).ravel()
+
+    def _refuse(self, cells: Cells, numbers: np.ndarray) -> None:
+        cells.refuse_non_finite(self.name, numbers)
+        cells.refuse(self.name, self._expected(), ~self._allowed(cells.values), numbers, self.advice)

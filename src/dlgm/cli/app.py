@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli import reproduce
+from dlgm.cli import data, demo, fit, info, reproduce, sample, score
 from dlgm.cli.errors import UsageError
 
 app = typer.Typer(
@@ -14,6 +14,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo.demo)
+app.command()(fit.fit)
+app.command()(score.score)
+app.command()(sample.sample)
+app.command()(info.info)
+app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
 

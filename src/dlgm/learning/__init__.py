@@ -1,6 +1,7 @@
 """Training: objectives, noise, the compiled epoch and the loop around it, and diagnostics of the result."""
 
 from dlgm.learning.config import TrainingConfig
+from dlgm.learning.diagnostics import Diagnostics, diagnose, gradient_signal_to_noise
 from dlgm.learning.evaluation import bounds, mean_bound
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.loop import Fitted, NonFiniteError, fit
@@ -12,6 +13,7 @@ from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgre
 __all__ = [
     "AbstractObjective",
     "AbstractWatcher",
+    "Diagnostics",
     "Fitted",
     "FreeEnergy",
     "ImportanceWeighted",
@@ -22,7 +24,9 @@ __all__ = [
     "Terms",
     "TrainingConfig",
     "bounds",
+    "diagnose",
     "fit",
+    "gradient_signal_to_noise",
     "make_mesh",
     "mean_bound",
     "minibatch_free_energy",

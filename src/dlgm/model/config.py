@@ -31,15 +31,15 @@ class ModelConfig:
     """
 
     observation: Mapping[str, Any]  # the observation family: `AbstractObservation.config()`
-    latent: tuple[int, ...] = (100,)  # latents in each stochastic layer, the layer next to the data first
-    hidden: tuple[tuple[int, ...], ...] | tuple[int, ...] = (200, 200)  # widths of the hidden layers of each T_l
-    nonlinearity: str | tuple[str, ...] = "relu"  # of each T_l, by name
+    latent: Sequence[Any] = (100,)  # latents in each stochastic layer, the layer next to the data first
+    hidden: Sequence[Any] = (200, 200)  # widths of the hidden layers of each T_l
+    nonlinearity: str | Sequence[str] = "relu"  # of each T_l, by name
     activate_input: bool = False  # T_l(h) = A f(h) + b rather than A h + b when there is no hidden layer; T_0 too
-    scale: str | tuple[str, ...] = "full"  # each G_l: full, diagonal or scalar
+    scale: str | Sequence[str] = "full"  # each G_l: full, diagonal or scalar
     covariance: str = "rank-one"  # of the posterior: diagonal, rank-one, rank-r or full
     rank: int = 2  # r, for rank-r
     structure: str = "factorised"  # of the posterior over layers: factorised, joint or directed
-    recognition_hidden: tuple[int, ...] | None = None  # widths of the trunk; None: those of T_0, from the data up
+    recognition_hidden: Sequence[Any] | None = None  # widths of the trunk; None: those of T_0, from the data up
     recognition_nonlinearity: str | None = None  # None: that of T_0
     kappa: float = 1e6  # variance of the prior on generative parameters
 

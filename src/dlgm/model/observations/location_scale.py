@@ -58,7 +58,7 @@ class AbstractLocationScale(AbstractFamily):
     @property
     def num_outputs(self) -> int:
         r"""$x$, or $2x$ when the variance is predicted too."""
-        return self.columns if self.log_var is not None else 2 * self.columns
+        return 2 * self.columns if self.variance == "predicted" else self.columns
 
     @property
     def input_widths(self) -> tuple[int, ...]:
@@ -75,6 +75,6 @@ class AbstractLocationScale(AbstractFamily):
             known = np.where(cells.sizes < 2, 0.0, cells.sizes)
             var = np.average(var, weights=known if known.any() else None)
         rho = jnp.asarray(np.log(np.maximum(var - self.floor, 0.1 * self.floor)))
-        if self.log_var is None:
+        if self.variance == "predicted":
             return {}, jnp.concatenate([jnp.asarray(loc), rho])
         return {"log_var": rho}, jnp.asarray(loc)

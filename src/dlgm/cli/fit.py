@@ -1,0 +1,137 @@
+"""`dlgm fit`: train a model and write its file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dlgm.cli.errors import UsageError
+from dlgm.cli.options import AsJson, DataName, Quiet, Seed, load_data, settings_mistakes, widths, writable
+
+
+def fit(
+    data: DataName,
+    out: Annotated[Path | None, typer.Option(help="The model file to write. Default: DATA.dlgm")] = None,
+    preset: Annotated[str, typer.Option(help="A named model, from which the options below depart.")] = "default",
+    family: Annotated[str | None, typer.Option(help="Observation family. Default: the data set's own.")] = None,
+    latent: Annotated[str | None, typer.Option(help="Latents in each layer, lowest first: 100 or 100,50.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="Hidden layers of each network: 200,200.")] = None,
+    nonlinearity: Annotated[str | None, typer.Option(help="relu, tanh, softplus, elu, silu, ...")] = None,
+    covariance: Annotated[str | None, typer.Option(help="Posterior: diagonal, rank-one, rank-r or full.")] = None,
+    rank: Annotated[int | None, typer.Option(help="r of --covariance rank-r.")] = None,
+    structure: Annotated[str | None, typer.Option(help="Over layers: factorised, joint or directed.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data at most.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows in a step.")] = None,
+    objective: Annotated[str | None, typer.Option(help="free-energy or importance-weighted.")] = None,
+    num_samples: Annotated[int | None, typer.Option(help="Draws of the latents a row.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help="rmsprop, adam, adamw, adamax, nadam, adagrad, sgd.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="At its highest.")] = None,
+    warm_up: Annotated[float | None, typer.Option(help="Share of epochs over which the KL term comes in.")] = None,
+    drop_out: Annotated[float | None, typer.Option(help="Rate of drop-out at the recognition model's input.")] = None,
+    bit_flip: Annotated[float | None, typer.Option(help="Rate of bit flips there (binary data).")] = None,
+    patience: Annotated[int | None, typer.Option(help="Epochs without a better validation bound; 0: all.")] = None,
+    history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a data set, keep the weights with the best validation bound, and write them to a file.
+
+    Example: dlgm fit digits --out digits.dlgm --latent 20 --epochs 200
+    """
+    out = writable("--out", out or Path(f"{data}.dlgm"))
+    if history is not None:
+        writable("--history", history)
+    dataset = load_data(data)
+
+    import jax
+
+    from dlgm.artifact import SavedModel, save_model
+    from dlgm.learning import JsonlHistory, NonFiniteError, TerminalProgress, TrainingConfig, diagnose
+    from dlgm.learning import fit as train
+    from dlgm.model import make_observation
+    from dlgm.model import preset as named
+    from dlgm.recipes import recipe_for
+
+    recipe = recipe_for(data)
+    asked_model = {
+        "latent": widths("--latent", latent),
+        "hidden": widths("--hidden", hidden),
+        "nonlinearity": nonlinearity,
+        "covariance": covariance,
+        "rank": rank,
+        "structure": structure,
+    }
+    asked_training = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "objective": objective,
+        "num_samples": num_samples,
+        "optimiser": optimiser,
+        "learning_rate": learning_rate,
+        "warm_up": warm_up,
+        "drop_out": drop_out,
+        "bit_flip": bit_flip,
+        "patience": patience,
+        "seed": seed,
+    }
+    with settings_mistakes():
+        observation = make_observation(family or dataset.family, columns=dataset.train.shape[1])
+        # A preset is a model of its own: the recipe's sizes are for the default one.
+        sizes = dict(recipe.model) if preset == "default" else {}
+        config = named(preset, observation, **{**sizes, **_given(asked_model)})
+        training = TrainingConfig(**{**recipe.training, **_given(asked_training)})
+        observation.check(dataset.train)
+
+    watchers: list[Any] = [] if quiet or as_json else [TerminalProgress(f"fit {data}")]
+    if history is not None:
+        watchers.append(JsonlHistory(history))
+    try:
+        with settings_mistakes():
+            fitted = train(config, dataset.train, valid=dataset.valid, config=training, watchers=watchers)
+    except NonFiniteError as error:
+        save_model(out, SavedModel(error.model, config, _described(dataset), {"config": training.to_dict()}))
+        raise UsageError(f"{error} They were written to {out}.") from error
+
+    found = diagnose(fitted.model, dataset.valid[:1000], key=jax.random.key(seed))
+    last = fitted.history[fitted.best_epoch - 1]
+    summary = {
+        "data": data,
+        "out": str(out),
+        "best_epoch": fitted.best_epoch,
+        "epochs": len(fitted.history),
+        "stopped_early": fitted.stopped_early,
+        "seconds": round(fitted.seconds, 1),
+        "train_bound": last["train_bound"],
+        "valid_bound": last["valid_bound"],
+        "seed": seed,
+        "diagnostics": found.to_dict(),
+    }
+    save_model(
+        out,
+        SavedModel(fitted.model, config, _described(dataset), {"config": training.to_dict(), "summary": summary}),
+    )
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(summary, indent=1))
+    elif not quiet:
+        used = ", ".join(f"{a} of {k}" for a, k in zip(found.active_units, found.latent, strict=True))
+        typer.echo(f"{data}: {len(fitted.history)} epochs in {fitted.seconds:,.0f} s; best epoch {fitted.best_epoch}.")
+        typer.echo(f"Validation bound {last['valid_bound']:.2f} nats a row (training {last['train_bound']:.2f}).")
+        typer.echo(
+            f"Importance-sampled log p(v) on {min(1000, len(dataset.valid)):,} validation rows: {found.log_p:.2f}, "
+            f"{found.gap:.2f} above the bound."
+        )
+        typer.echo(f"Latents in use: {used}.")
+        for warning in found.warnings:
+            typer.echo(f"Warning: {warning}")
+        typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _described(dataset: Any) -> dict[str, Any]:
+    return {"name": dataset.name, "shape": list(dataset.shape), "family": dataset.family}

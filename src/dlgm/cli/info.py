@@ -1,0 +1,60 @@
+"""`dlgm info`: what is in a model file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlgm.cli.options import AsJson, Quiet, Seed, load_saved
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="A model file that `dlgm fit` wrote.")],
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a model file holds: the model's shape, the data it saw, how it was trained and how that went.
+
+    Example: dlgm info digits.dlgm
+    """
+    saved = load_saved(model)
+
+    import jax
+
+    def count(tree: object) -> int:
+        return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+    parameters = {"generative": count(saved.model.generative), "recognition": count(saved.model.recognition)}
+    config = saved.config.to_dict()
+    if as_json:
+        import json
+
+        everything = {"config": config, "parameters": parameters, "data": saved.data, "training": saved.training}
+        typer.echo(json.dumps(everything, indent=1))
+        return
+    if quiet:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=str(model), show_header=False)
+    name, shape = saved.data.get("name", "unknown"), saved.data.get("shape", [])
+    table.add_row("data", f"{name}, rows as {'x'.join(map(str, shape))}" if shape else name)
+    table.add_row("observations", ", ".join(f"{key} {value}" for key, value in config["observation"].items()))
+    table.add_row("latents, by layer", ", ".join(map(str, config["latent"])))
+    table.add_row("hidden layers", str(config["hidden"]))
+    table.add_row("posterior", f"{config['covariance']}, {config['structure']}")
+    table.add_row("parameters", ", ".join(f"{kind} {number:,}" for kind, number in parameters.items()))
+    summary = saved.training.get("summary")
+    if summary:
+        table.add_row("trained", f"{summary['epochs']} epochs, {summary['seconds']:,.0f} s, seed {summary['seed']}")
+        table.add_row("best epoch", str(summary["best_epoch"]))
+        table.add_row("validation bound", f"{summary['valid_bound']:.2f} nats a row")
+        found = summary["diagnostics"]
+        used = ", ".join(f"{a} of {k}" for a, k in zip(found["active_units"], found["latent"], strict=True))
+        table.add_row("latents in use", used)
+        table.add_row("log p(v), validation", f"{found['log_p']:.2f}, {found['gap']:.2f} above the bound")
+        for warning in found["warnings"]:
+            table.add_row("warning", warning)
+    Console().print(table)

@@ -1,0 +1,95 @@
+"""What several commands share: options, and how their values are read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlgm.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dlgm.artifact import SavedModel
+    from dlgm.data import Dataset
+
+Seed = Annotated[int, typer.Option(help="Seed of all draws.", min=0, max=2**32 - 1)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+ModelFile = Annotated[Path, typer.Option("--model", help="A model file that `dlgm fit` wrote.")]
+DataName = Annotated[str, typer.Argument(metavar="DATA", help="A data set's name: see `dlgm data list`.")]
+
+
+def widths(option: str, text: str | None) -> tuple[int, ...] | None:
+    """`"200,200"` as numbers; an empty text as none at all."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(f"{option}: expected whole numbers with commas, such as 200,200; got {text!r}.") from None
+
+
+@contextmanager
+def users_mistakes() -> Iterator[None]:
+    """Inside, an error that says what is wrong with the input becomes a one-line message."""
+    from dlgm.artifact import ModelFileError
+    from dlgm.data import DataError
+
+    try:
+        yield
+    except (DataError, ModelFileError) as error:
+        raise UsageError(str(error)) from error
+
+
+@contextmanager
+def settings_mistakes() -> Iterator[None]:
+    """Inside, a refused setting (`ValueError`, before any computing) becomes a one-line message."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def load_data(name: str) -> "Dataset":
+    """A named data set, or a message."""
+    from dlgm.data import load_dataset
+
+    with users_mistakes():
+        return load_dataset(name)
+
+
+def load_saved(path: Path) -> "SavedModel":
+    """A model file, or a message."""
+    from dlgm.artifact import load_model
+
+    with users_mistakes():
+        return load_model(path)
+
+
+def split_of(dataset: "Dataset", split: str, limit: int | None, saved: "SavedModel") -> "np.ndarray":
+    """Some rows of a split, checked against the model they are meant for."""
+    if split not in ("train", "valid", "test"):
+        raise UsageError(f"--split: expected train, valid or test; got {split!r}.")
+    rows = getattr(dataset, split)
+    columns = saved.model.generative.observation.columns
+    if rows.shape[1] != columns:
+        raise UsageError(
+            f"{dataset.name} has rows of {rows.shape[1]} values; the model takes {columns} "
+            f"(it was trained on {saved.data.get('name', 'other data')})."
+        )
+    with settings_mistakes():
+        saved.model.generative.observation.check(rows[:limit])
+    return rows[:limit]
+
+
+def writable(option: str, path: Path, suffixes: tuple[str, ...] = ()) -> Path:
+    """A place a file can be written to, its folder made; said before any work is done."""
+    if path.is_dir():
+        raise UsageError(f"{option}: expected a file to write to; {path} is a folder.")
+    if suffixes and path.suffix not in suffixes:
+        raise UsageError(f"{option}: expected a name ending in {' or '.join(suffixes)}; got {path.name!r}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,86 @@
+"""`dlgm score`: how likely are these rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlgm.cli.options import AsJson, DataName, ModelFile, Quiet, Seed, load_data, load_saved, split_of, writable
+
+
+def score(
+    data: DataName,
+    model: ModelFile,
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    samples: Annotated[int, typer.Option(help="Importance samples a row.", min=1)] = 5000,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
+    out: Annotated[Path | None, typer.Option(help="A .csv file for the rows' scores.")] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The log likelihood of each row by importance sampling, with its error, and the mean over the split.
+
+    Example: dlgm score digits --model digits.dlgm --samples 1000 --out scores.csv
+    """
+    if out is not None:
+        writable("--out", out, (".csv",))
+    saved = load_saved(model)
+    rows = split_of(load_data(data), split, limit, saved)
+
+    import io
+    import time
+
+    import jax
+    import numpy as np
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dlgm.files import write_atomically
+    from dlgm.inference import log_likelihood
+
+    began = time.perf_counter()
+    with Progress(console=Console(stderr=True), disable=quiet or as_json, transient=True) as bar:
+        task = bar.add_task(f"score {data}", total=len(rows))
+        scores = log_likelihood(
+            saved.model,
+            rows,
+            num_samples=samples,
+            key=jax.random.key(seed),
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    seconds = time.perf_counter() - began
+    if out is not None:
+        buffer = io.StringIO()
+        table = np.column_stack(scores)
+        np.savetxt(buffer, table, "%.6g", ",", header=",".join(scores._fields), comments="")
+        write_atomically(out, buffer.getvalue().encode())
+    mean, error = scores.mean()
+    monte_carlo = float(np.sqrt(np.sum(scores.standard_error.astype(np.float64) ** 2)) / len(rows))
+    result = {
+        "data": data,
+        "split": split,
+        "rows": len(rows),
+        "samples": samples,
+        "seed": seed,
+        "mean_log_p": mean,
+        "standard_error_over_rows": error,
+        "monte_carlo_standard_error": monte_carlo,
+        "mean_bound": float(np.mean(scores.bound, dtype=np.float64)),
+        "mean_effective_sample_size": float(np.mean(scores.effective_sample_size)),
+        "seconds": round(seconds, 1),
+    }
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(result, indent=1))
+    elif not quiet:
+        typer.echo(f"{data}, {split}: {len(rows):,} rows, {samples:,} importance samples each, {seconds:,.0f} s.")
+        typer.echo(f"-ln p(v) = {-mean:.2f} nats a row.")
+        typer.echo(f"Standard error {error:.2f} over rows, {monte_carlo:.3f} from the sampling.")
+        typer.echo(
+            f"The bound is {result['mean_bound']:.2f}; effective sample size "
+            f"{result['mean_effective_sample_size']:,.0f} of {samples:,} on average."
+        )
+        if out is not None:
+            typer.echo(f"Row by row in {out}.")

@@ -1,0 +1,31 @@
+"""Settings that suit the named data sets: what `dlgm fit NAME` uses where nothing else is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Changes to the defaults of `ModelConfig` and `TrainingConfig`."""
+
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Small sets need more passes, more noise against overfitting, and a smaller model.
+RECIPES: dict[str, Recipe] = {
+    "digits": Recipe(
+        {"latent": (20,), "hidden": (100, 100)},
+        {"epochs": 400, "batch_size": 100, "learning_rate": 2e-3, "drop_out": 0.2, "validate_every": 5},
+    ),
+    "frey-faces": Recipe(
+        {"latent": (20,), "hidden": (200,)},
+        {"epochs": 400, "batch_size": 100, "validate_every": 5},
+    ),
+}
+
+
+def recipe_for(name: str) -> Recipe:
+    """The recipe of a data set; the defaults, where it has none."""
+    return RECIPES.get(name, Recipe())

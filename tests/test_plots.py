@@ -1,0 +1,131 @@
+from io import BytesIO
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlgm import plots
+
+RNG = np.random.default_rng(0)
+GREY, COLOUR = RNG.random((7, 6, 5)), RNG.random((3, 4, 8, 3))
+
+
+def record(epoch, **more):
+    return {"epoch": epoch, "train_bound": -80 - 200 / epoch, **more}
+
+
+FULL = [
+    record(
+        e,
+        valid_bound=-85 - 200 / e if e % 5 == 0 else None,
+        beta=min(1, e / 9),
+        learning_rate=1e-3,
+        rows_per_second=2e4,
+    )
+    for e in range(1, 41)
+]
+DRAWS = RNG.random((2, *GREY.shape))
+HOLES = RNG.random(GREY.shape) < 0.5
+
+FIGURES = {
+    "curves": lambda: plots.training_curves(FULL),
+    "curves, one epoch": lambda: plots.training_curves([record(1)]),
+    "curves, with gaps": lambda: plots.training_curves([record(1, beta=0.0), record(2, valid_bound=float("nan"))]),
+    "grid": lambda: plots.image_grid(GREY, 3),
+    "grid, one image": lambda: plots.image_grid(GREY[:1], 5),
+    "grid, colours, titles": lambda: plots.image_grid(
+        COLOUR, 2, ["one", "", "a title far longer than its image is wide"]
+    ),
+    "grid, binary, one channel": lambda: plots.image_grid(jnp.asarray(GREY > 0.5)[..., None], 7),
+    "side by side": lambda: plots.side_by_side({"data": GREY, "samples": GREY[:2] > 0.5}),
+    "side by side, four": lambda: plots.side_by_side(dict.fromkeys("abcd", COLOUR)),
+    "embedding": lambda: plots.embedding(RNG.normal(size=(50, 2)), RNG.integers(0, 10, 50)),
+    "embedding, names": lambda: plots.embedding(jnp.zeros((3, 2)), ["cat", "dog", "cat"]),
+    "embedding, many classes": lambda: plots.embedding(RNG.normal(size=(45, 2)), np.arange(45)),
+    "embedding, no labels": lambda: plots.embedding(RNG.normal(size=(1, 2))),
+    "filled in": lambda: plots.filled_in(GREY, HOLES, DRAWS, DRAWS.mean(axis=0)),
+    "filled in, colours": lambda: plots.filled_in(COLOUR, COLOUR > 0.3, COLOUR[None], COLOUR),
+    "bars": lambda: plots.likelihood_bars([("a", -170.0, 0.3), ("b", -86.6, None)]),
+    "bars, close": lambda: plots.likelihood_bars([("a", -87.3, 0.2), ("b", -86.6, float("nan"))]),
+    "bars, equal": lambda: plots.likelihood_bars([("a", -87.3, 0.0), ("b", -87.3, 0.0)]),
+    "bars, one": lambda: plots.likelihood_bars([("a", 3.0, 0.2)]),
+    "kl": lambda: plots.unit_kl([RNG.gamma(1, 1, 30), np.geomspace(1, 1e-6, 100)]),
+    "kl, none active": lambda: plots.unit_kl({"top": jnp.zeros(1)}),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_renders(name):
+    buffer = BytesIO()
+    FIGURES[name]().savefig(buffer, format="png", dpi=40)
+    assert buffer.getvalue().startswith(b"\x89PNG")
+
+
+def legend_of(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_the_best_epoch_is_the_highest_held_out_bound():
+    history = [record(1, valid_bound=-100.0), record(2, valid_bound=-90.0), record(3, valid_bound=-95.0), record(4)]
+    assert legend_of(plots.training_curves(history))[-1] == "best validation: −90.00, epoch 2"
+    assert legend_of(plots.training_curves([record(1), record(2)]))[-1] == "best training: −180.00, epoch 2"
+
+
+def test_tiles_hold_the_images_in_reading_order():
+    images = plots._as_images("test", "images", GREY)
+    picture, (high, wide) = plots._tile(images, 3)
+    for at, image in enumerate(images):
+        row, column = divmod(at, 3)
+        cell = picture[row * high : (row + 1) * high, column * wide : (column + 1) * wide]
+        factor = (high - 2) // GREY.shape[1]
+        np.testing.assert_array_equal(cell[1:-1:factor, 1:-1:factor, :3], image)
+    assert (picture[2 * high :, wide:, 3] == 0).all()
+
+
+def test_holes_have_their_own_colour():
+    figure = plots.filled_in(GREY, HOLES, DRAWS, GREY)
+    (picture,) = (image.get_array() for image in figure.axes[0].images)
+    colours = np.ptp(np.asarray(picture)[..., :3], axis=-1) > 0.1
+    rows = np.split(colours, 5)
+    assert [bool(row.any()) for row in rows] == [False, True, False, False, False]
+    assert abs(rows[1].mean() - (~HOLES).mean()) < 0.03
+
+
+def test_active_units_are_counted():
+    figure = plots.unit_kl([[0.5, 0.009, 0.01]])
+    assert figure.axes[0].get_title(loc="left") == "layer 1: 2 of 3 units active (KL ≥ 0.01), 0.5 nats in all"
+
+
+def test_bars_start_at_zero_and_dots_say_that_they_do_not():
+    far, near = (plots.likelihood_bars([("a", mean, 0.1), ("b", -86.6, 0.1)]).axes[0] for mean in (-170.0, -87.3))
+    assert far.get_xlim()[1] >= 0
+    assert "does not start at 0" not in far.get_xlabel()
+    assert near.get_xlim()[1] < 0
+    assert "does not start at 0" in near.get_xlabel()
+
+
+REFUSED = [
+    (lambda: plots.training_curves([]), "expected at least one record; got an empty history."),
+    (lambda: plots.training_curves([{"epoch": 1}]), "expected a finite `train_bound` in some record; found none."),
+    (lambda: plots.image_grid(GREY[0], 3), "got (6, 5). Reshape rows to images first."),
+    (lambda: plots.image_grid(GREY[:0], 3), "expected at least one image in `images`; got shape (0, 6, 5)."),
+    (lambda: plots.image_grid(GREY * 0 + 255, 3), "within [0, 1]; got 255 to 255. Rescale or clip them first."),
+    (lambda: plots.image_grid(GREY * np.nan, 3), "within [0, 1]; got nan to nan."),
+    (lambda: plots.image_grid(GREY, 0), "expected `columns` of at least 1; got 0."),
+    (lambda: plots.image_grid(GREY, 3, ["a"]), "expected 7 titles, one an image; got 1."),
+    (lambda: plots.side_by_side({}), "expected at least one group of images; got none."),
+    (lambda: plots.embedding(np.zeros((4, 3))), "expected `points` of shape (n, 2); got (4, 3)."),
+    (lambda: plots.embedding(np.zeros((4, 2)), [1, 2]), "expected 4 labels, one a point; got shape (2,)."),
+    (lambda: plots.filled_in(GREY, HOLES[0], DRAWS, GREY), "`observed_mask` of shape (7, 6, 5); got (6, 5)."),
+    (lambda: plots.filled_in(GREY, HOLES, DRAWS[:, :2], GREY), "like `truth`, (7, 6, 5, 3); got (2, 6, 5, 3)."),
+    (lambda: plots.likelihood_bars([]), "expected at least one entry; got none."),
+    (lambda: plots.unit_kl([]), "expected at least one layer; got none."),
+    (lambda: plots.unit_kl([np.zeros((2, 2))]), "expected one number a unit in 'layer 1'; got shape (2, 2)."),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_refusals(call, message):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert message in str(caught.value)

@@ -32,7 +32,7 @@ class FactorAnalysis:
         from scipy.stats import multivariate_normal
 
         S = self.covariance[columns][:, columns]
-        return multivariate_normal(self.b[columns], S).logpdf(rows[:, columns])
+        return np.atleast_1d(multivariate_normal(self.b[columns], S).logpdf(rows[:, columns]))
 
     def sample(self, rng, n):
         xi = rng.normal(size=(n, self.W.shape[1]))

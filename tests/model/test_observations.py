@@ -137,7 +137,7 @@ def test_masked_cells_count_for_nothing(case):
     family, outputs, rows = prepared(case)
     mask = np.random.default_rng(3).random(rows.shape) < 0.6
     mask[0], mask[1] = False, True
-    holed = np.where(mask, rows, np.resize(np.float32([np.nan, np.inf, -np.inf]), rows.shape))
+    holed = np.where(mask, rows, np.resize(np.array([np.nan, np.inf, -np.inf], np.float32), rows.shape))
     got, left_out = members_of(family, holed, outputs, mask), members_of(family, rows, outputs, weights=mask)
     np.testing.assert_array_equal(got["log_prob"], np.where(mask, left_out["log_prob"], 0))
     for a, b in zip(jax.tree.leaves(got["grads"]), jax.tree.leaves(left_out["grads"]), strict=True):
@@ -269,6 +269,13 @@ def test_starting_values_known_by_hand():
     np.testing.assert_allclose(family.law(bias).variance, (2 / 9 + 8 / 3) / 2, rtol=1e-5)
     _, bias = Gaussian(2, variance="predicted").initialise(rows)
     np.testing.assert_allclose(bias, [2 / 3, 6, np.log(2 / 9 - 1e-4), np.log(8 / 3 - 1e-4)], rtol=1e-5)
+    # A column seen once says nothing about its spread: 1 by itself, and no part of a global variance.
+    once = np.array([[True, True], [True, False], [True, False]])
+    family, bias = Gaussian(2).initialise(rows, once)
+    np.testing.assert_allclose(bias, [2 / 3, 4], rtol=1e-6)
+    np.testing.assert_allclose(family.law(bias).variance, [2 / 9, 1], rtol=1e-5)
+    family, bias = Gaussian(2, variance="global").initialise(rows, once)
+    np.testing.assert_allclose(family.law(bias).variance, 2 / 9, rtol=1e-5)
     _, bias = Poisson(1).initialise(rows[:, 1:])
     np.testing.assert_allclose(bias, [np.log(6)], rtol=1e-6)
     assert np.allclose(StudentT(1).df, 5)

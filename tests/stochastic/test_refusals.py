@@ -129,9 +129,9 @@ MESSAGES = {
         "for other laws use Pathwise() or Implicit().",
     ),
     "Implicit on vectors": (
-        lambda: expect(jnp.sum, gaussian, key=KEY, estimator=Implicit()),
+        lambda: expect(jnp.sum, dist.Dirichlet(jnp.ones(2)), key=KEY, estimator=Implicit()),
         TypeError,
-        "Implicit works on laws of one real variable; got DiagonalGaussian with events of shape (2,). "
+        "Implicit works on dlgm's Gaussians and laws of one real variable; got Dirichlet with events of shape (2,). "
         "Use Pathwise() for vectors, Reinforce() for discrete laws.",
     ),
     "Implicit without a CDF": (

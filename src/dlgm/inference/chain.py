@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float, Key, UInt32
+from jaxtyping import Bool, Float, Int, Key, UInt32
 
 from dlgm.inference.rows import as_rows, map_blocks, row_key
 from dlgm.model import Model
@@ -38,7 +38,7 @@ def _fill_block(
     mask: Bool[Array, "b x"],
     hashes: UInt32[Array, "b 2"],
     key: Key[Array, ""],
-    iterations: int,
+    iterations: Int[Array, ""] | int,
 ) -> tuple[Float[Array, "b x"], Float[Array, "b x"]]:
     observation = model.generative.observation
 

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 
 # One epoch, as plain numbers: see `fit` for the entries.
@@ -15,7 +15,7 @@ Record = Mapping[str, Any]
 class AbstractWatcher:
     """Told of each epoch. Used as a context, so that bars are cleared and files closed however training ends."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "AbstractWatcher":
         return self
 
     def __exit__(

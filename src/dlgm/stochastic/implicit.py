@@ -9,13 +9,14 @@ import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key, PyTree
 
+from dlgm.gaussians import AbstractGaussian
 from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, frozen_sample
 from dlgm.stochastic.smoothness import refuse_steps
 
 
 @eqx.filter_custom_jvp
 def attach(q: dist.Distribution, x: Float[Array, "*points"]) -> Float[Array, "*points"]:
-    r"""`x`, a draw of the univariate law `q`, with $\partial x / \partial\theta = -(\partial F / \partial\theta) / p$.
+    r"""`x`, a draw of the law `q`, with $\partial x / \partial\theta = -(\partial F / \partial\theta) / p$.
 
     Moving $\theta$ while keeping $F(x; \theta)$, the draw's quantile, moves $x$ at this rate.
     """
@@ -27,6 +28,10 @@ def _attach_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Ar
     q, x = primals
     d_q, _ = tangents
     x_moving = attach(q, x)  # so that derivatives of this derivative follow the draw as well
+    if isinstance(q, AbstractGaussian):
+        # For a vector, what stays put is its whitened form S = R^-1 (x - mu), and dS/dx = R^-1.
+        _, d_white = eqx.filter_jvp(lambda law: law.solve_factor(x_moving - law.mean), (q,), (d_q,))
+        return x_moving, -q.factor_times(d_white)
     try:
         _, d_cdf = eqx.filter_jvp(lambda law: law.cdf(x_moving), (q,), (d_q,))
     except ValueError as error:
@@ -44,9 +49,10 @@ class Implicit(AbstractEstimator):
     $F$ is the CDF and $p$ the density. Unlike the first formulation it has no poles: $p$ is zero only where no draw
     falls.
 
-    **Laws.** Every numpyro law of one real variable with a `cdf` that JAX can differentiate in the parameters. (Not
-    `Beta`, nor numpyro's own `StudentT`: JAX has no derivative of the incomplete beta function in its shapes. For the
-    latter there is `dlgm.stochastic.transforms.StudentT`.)
+    **Laws.** Every Gaussian of `dlgm.gaussians`, where it coincides with `Pathwise`; every numpyro law of one real
+    variable with a `cdf` that JAX can differentiate in the parameters. (Not `Beta`, nor numpyro's own `StudentT`: JAX
+    has no derivative of the incomplete beta function in its shapes. For the latter there is
+    `dlgm.stochastic.transforms.StudentT`.)
 
     **Regularity.** `f` continuous and differentiable almost everywhere, with $E|B_\theta \partial_x f|$ finite.
 
@@ -55,10 +61,14 @@ class Implicit(AbstractEstimator):
 
     def draw(self, f: Pointwise, q: dist.Distribution, key: Key[Array, ""], num_samples: int) -> PyTree[Array]:
         """Draws of `q`."""
+        if isinstance(q, AbstractGaussian):
+            x = frozen_sample(q, key, num_samples)
+            refuse_steps(f, x, estimator="Implicit")
+            return x
         if q.event_dim != 0 or q.is_discrete:
             raise TypeError(
-                f"Implicit works on laws of one real variable; got {type(q).__name__} with events of shape "
-                f"{q.event_shape}. Use Pathwise() for vectors, Reinforce() for discrete laws."
+                f"Implicit works on dlgm's Gaussians and laws of one real variable; got {type(q).__name__} with events "
+                f"of shape {q.event_shape}. Use Pathwise() for vectors, Reinforce() for discrete laws."
             )
         if type(q) is dist.StudentT:
             raise TypeError(

@@ -12,4 +12,4 @@ def tame(x: Float[Array, "..."], limit: float) -> Float[Array, "..."]:
     an output that has run away still feels which way is back.
     """
     inside = jnp.clip(x, -limit, limit)
-    return inside
+    return inside + jnp.sign(x) * jnp.log1p(jnp.maximum(jnp.abs(x) - limit, 0.0))

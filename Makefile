@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: demo test lint types unit bench clean
 
 demo: $(VENV)/.installed
-	$(BIN)/dlgm reproduce variance --out out/variance
+	$(BIN)/dlgm demo --out out/demo
 
 test: lint types unit
 

@@ -49,7 +49,7 @@ class FactorAnalysis:
         weight = np.zeros((k + k * (k + 1) // 2, x))
         weight[:k] = A
         bias = np.concatenate([-A @ self.b, np.log(np.diag(L)), L[np.tril_indices(k, -1)]])
-        floor = model.generative.observation.floor
+        floor = model.generative.observation.config()["floor"]
         leaves = (self.W, self.b, np.log(self.psi - floor), weight, bias)
         dtype = jnp.result_type(float)
         return eqx.tree_at(

@@ -18,6 +18,74 @@ _HOMES = {
         "as_gaussian",
         "kl_between_gaussians",
     ),
+    "dlgm.model": (
+        "PRESETS",
+        "AbstractObservation",
+        "AbstractPosterior",
+        "Bernoulli",
+        "Categorical",
+        "Composite",
+        "DiscretisedLogistic",
+        "Gaussian",
+        "GenerativeModel",
+        "LogNormal",
+        "Logistic",
+        "Model",
+        "ModelConfig",
+        "NegativeBinomial",
+        "Ordinal",
+        "Poisson",
+        "RecognitionModel",
+        "StudentT",
+        "build_model",
+        "initialise",
+        "make_observation",
+        "observation_from_config",
+        "preset",
+    ),
+    "dlgm.learning": (
+        "AbstractObjective",
+        "AbstractWatcher",
+        "Diagnostics",
+        "Fitted",
+        "FreeEnergy",
+        "ImportanceWeighted",
+        "JsonlHistory",
+        "Noise",
+        "NonFiniteError",
+        "TerminalProgress",
+        "Terms",
+        "TrainingConfig",
+        "bounds",
+        "diagnose",
+        "fit",
+        "gradient_signal_to_noise",
+        "make_mesh",
+        "mean_bound",
+        "minibatch_free_energy",
+    ),
+    "dlgm.inference": (
+        "Latents",
+        "Likelihood",
+        "Samples",
+        "conditional_means",
+        "fill",
+        "log_likelihood",
+        "posterior_moments",
+        "reconstruct",
+        "sample",
+    ),
+    "dlgm.data": (
+        "DataError",
+        "DataFileError",
+        "DataNotFoundError",
+        "Dataset",
+        "DatasetInfo",
+        "UnknownDatasetError",
+        "list_datasets",
+        "load_dataset",
+    ),
+    "dlgm.artifact": ("ModelFileError", "SavedModel", "load_model", "save_model"),
     "dlgm.stochastic": (
         "AbstractBaseline",
         "AbstractEstimator",
@@ -42,7 +110,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
+    from dlgm.artifact import *  # noqa: F403
+    from dlgm.data import *  # noqa: F403
     from dlgm.gaussians import *  # noqa: F403
+    from dlgm.inference import *  # noqa: F403
+    from dlgm.learning import *  # noqa: F403
+    from dlgm.model import *  # noqa: F403
     from dlgm.stochastic import *  # noqa: F403
 
 

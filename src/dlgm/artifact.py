@@ -85,7 +85,9 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _named_leaves(model: Any) -> dict[str, Any]:
     """The arrays by their place in the model, in the tree's order."""
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(model)}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(model)
+    }
 
 
 __all__ = ["ModelFileError", "SavedModel", "load_model", "save_model"]

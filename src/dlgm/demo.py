@@ -31,19 +31,22 @@ class Findings:
     likelihood: Likelihood
     compared: list[tuple[str, float, float]]  # model, mean log p on the test rows, its standard error
     pictures: dict[str, Any]
-    map_points: np.ndarray
     seconds: float
 
 
 def run(
-    seed: int, *, watcher: Callable[[str], Sequence[AbstractWatcher]], clock: Callable[[], float]
+    seed: int,
+    *,
+    watcher: Callable[[str], Sequence[AbstractWatcher]],
+    clock: Callable[[], float],
+    epochs: int | None = None,
 ) -> Findings:
-    """Train, score, draw, fill in and map."""
+    """Train, score, draw, fill in and map; for `epochs` in place of the recipe's number."""
     began = clock()
     data = load_dataset("digits")
     observation = make_observation(data.family, columns=data.train.shape[1])
     recipe = recipe_for("digits")
-    settings = TrainingConfig(**{**recipe.training, "seed": seed})
+    settings = TrainingConfig(**{**recipe.training, "seed": seed, **({} if epochs is None else {"epochs": epochs})})
     uses = ("score", "diagnose", "draw", "fill", "mixture", "map")
     keys = dict(zip(uses, jax.random.split(jax.random.key(seed), len(uses)), strict=True))
 
@@ -95,7 +98,7 @@ def run(
         (f"mixture of {components} Bernoullis", *_mean_and_error(mixture_scores)),
     ]
     found = diagnose(model, data.valid, key=keys["diagnose"])
-    return Findings(data, config, settings, fitted, found, likelihood, compared, pictures, points, clock() - began)
+    return Findings(data, config, settings, fitted, found, likelihood, compared, pictures, clock() - began)
 
 
 def _best_mixture(data: Dataset, key: Any) -> tuple[int, np.ndarray]:
@@ -115,7 +118,7 @@ def _mean_and_error(scores: np.ndarray) -> tuple[float, float]:
 def write_report(found: Findings, seed: int) -> str:
     """The page."""
     data, fitted = found.data, found.fitted
-    (name, mean, error), *others = found.compared
+    (_, mean, error), *others = found.compared
     used, K = found.diagnostics.active_units[0], found.diagnostics.latent[0]
     report = Report(
         "Deep latent Gaussian models on handwritten digits",
@@ -132,10 +135,10 @@ def write_report(found: Findings, seed: int) -> str:
     )
     report.section(
         "How likely are rows it has not seen?",
-        f"The mean log likelihood of the test rows under three models, the bars two standard errors over rows to either "
-        f"side. For the latent models it is importance-sampled with {NUM_SAMPLES:,} draws a row (mean effective sample size "
-        f"{found.likelihood.effective_sample_size.mean():,.0f}); for the mixture it is exact, its number of components "
-        "chosen on the validation rows.",
+        "The mean log likelihood of the test rows under three models, the bars two standard errors over rows to "
+        f"either side. For the latent models it is importance-sampled with {NUM_SAMPLES:,} draws a row (mean effective "
+        f"sample size {found.likelihood.effective_sample_size.mean():,.0f}); for the mixture it is exact, its number "
+        "of components chosen on the validation rows.",
     )
     report.figure(
         plots.likelihood_bars(found.compared),
@@ -148,9 +151,9 @@ def write_report(found: Findings, seed: int) -> str:
     )
     report.section(
         "Learning",
-        f"Stochastic backpropagation with {found.settings.optimiser}, {len(fitted.history)} epochs. The weights of epoch "
-        f"{fitted.best_epoch}, which have the best validation bound, are kept. Training's bound is measured with the noise "
-        "at the recognition model's input that keeps it from overfitting; the validation bound without.",
+        f"Stochastic backpropagation with {found.settings.optimiser}, {len(fitted.history)} epochs. The weights of "
+        f"epoch {fitted.best_epoch}, which have the best validation bound, are kept. Training's bound is measured with "
+        "the noise at the recognition model's input that keeps it from overfitting; the validation bound without.",
     )
     report.figure(
         plots.training_curves(fitted.history),
@@ -159,12 +162,11 @@ def write_report(found: Findings, seed: int) -> str:
     report.figure(
         plots.unit_kl(found.diagnostics.unit_kl),
         "The KL divergence of each latent unit, largest first",
-        f"What each latent carries. The importance-sampled likelihood lies {found.diagnostics.gap:.2f} nats above the bound.",
+        f"What each latent carries. The importance-sampled likelihood lies {found.diagnostics.gap:.2f} nats above the "
+        "bound.",
     )
     report.section("New digits", "Drawn from the model, beside real ones that it has not seen.")
-    report.figure(
-        found.pictures["samples"], "Grids of test digits, of samples and of the samples' pixel probabilities"
-    )
+    report.figure(found.pictures["samples"], "Grids of test digits, of samples and of the samples' pixel probabilities")
     report.section("Reconstructions", "A test digit, and the pixel probabilities at one draw from its posterior.")
     report.figure(found.pictures["reconstructions"], "Grids of test digits and of their reconstructions")
     report.section(

@@ -64,7 +64,7 @@ def test_terms_add_up():
 class SumOfRow(AbstractObjective):
     """A loss without randomness, for exact sums."""
 
-    def __call__(self, model, v, mask=None, *, beta=1.0, noise=Noise(), key):  # noqa: B008
+    def __call__(self, model, v, mask=None, *, beta=1.0, noise=Noise(), key):
         return Terms(jnp.sum(v), jnp.sum(v), jnp.zeros(1))
 
 
@@ -113,6 +113,7 @@ def test_gradients_follow_the_papers_equations(x64):
     # eqs. 17, 18
     by_mu = -g + mu
     by_R = -jnp.outer(g, eps) + R - jnp.linalg.inv(R).T
+
     # eq. 19: both carried back through the recognition network
     def pull(recognition, by_mu, by_R):
         x = model.encode(V)

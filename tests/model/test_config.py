@@ -87,7 +87,7 @@ def test_presets_are_the_papers_models():
 
 
 def test_models_start_at_the_datas_mean():
-    """With the weights' share taken away, the outputs are the logits of the column means (clipped for the constant one)."""
+    """The output bias holds the logits of the column means, finite also for a constant column."""
     rng = np.random.default_rng(0)
     rows = (rng.random((500, 6)) < [0.0, 0.1, 0.3, 0.5, 0.9, 0.99]).astype(np.uint8)
     model = initialise(build_model(ModelConfig(OBSERVATION), key=jax.random.key(0)), rows)
@@ -97,7 +97,7 @@ def test_models_start_at_the_datas_mean():
 
 
 def test_signal_keeps_its_size_through_deep_networks():
-    """Fan-in scaling: after ten rectifier layers the variance is within a factor of 3 of the input's, over 100 inputs."""
+    """Fan-in scaling: after ten rectifier layers the variance is within a factor of 3 of the input's."""
     from dlgm.model.networks import MLP
 
     net = MLP(200, (200,) * 10, 200, output_gain=2**0.5, key=jax.random.key(0))

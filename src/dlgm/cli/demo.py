@@ -13,6 +13,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for report.html and digits.dlgm; made if absent.")] = Path(
         "out/demo"
     ),
+    quick: Annotated[bool, typer.Option("--quick", help="Train for a few epochs only, to see that all works.")] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -34,7 +35,19 @@ def demo(
 
     silent = quiet or as_json
     found = story.run(
-        seed, watcher=lambda what: [] if silent else [TerminalProgress(what)], clock=time.perf_counter
+        seed,
+        watcher=lambda what: [] if silent else [TerminalProgress(what)],
+        clock=time.perf_counter,
+        epochs=20 if quick else None,
+    )
+    save_model(
+        out / "digits.dlgm",
+        SavedModel(
+            found.fitted.model,
+            found.config,
+            {"name": "digits", "shape": list(found.data.shape), "family": found.data.family},
+            {"config": found.settings.to_dict()},
+        ),
     )
     write_atomically(out / "report.html", story.write_report(found, seed).encode())
     names = {name: {"mean_log_p": mean, "standard_error": error} for name, mean, error in found.compared}
@@ -47,12 +60,3 @@ def demo(
         for name, mean, error in found.compared:
             typer.echo(f"  {name:<40} -ln p(v) = {-mean:6.2f} nats, standard error {error:.2f}")
         typer.echo(f"{found.seconds:.0f} s. Open {out / 'report.html'}.")
-    save_model(
-        out / "digits.dlgm",
-        SavedModel(
-            found.fitted.model,
-            found.config,
-            {"name": "digits", "shape": list(found.data.shape), "family": found.data.family},
-            {"config": found.settings.to_dict()},
-        ),
-    )

@@ -13,7 +13,9 @@ def sample(
     model: ModelFile,
     num: Annotated[int, typer.Option(help="How many rows.", min=1)] = 100,
     out: Annotated[Path, typer.Option(help="A .csv or .npy file, or a .png picture for images.")] = Path("samples.csv"),
-    means: Annotated[bool, typer.Option("--means", help="Write the rows' means (pixel probabilities) instead.")] = False,
+    means: Annotated[
+        bool, typer.Option("--means", help="Write the rows' means (pixel probabilities) instead.")
+    ] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,

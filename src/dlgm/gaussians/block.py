@@ -1,7 +1,7 @@
 """Independent Gaussians side by side: one Gaussian whose covariance is block diagonal."""
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ class BlockGaussian(AbstractGaussian):
     ((5,), True)
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     blocks: tuple[AbstractGaussian, ...]
 
     def __init__(self, *blocks: AbstractGaussian, validate_args: bool | None = None) -> None:

@@ -17,8 +17,8 @@ _BLOCK = 500
 class Samples(NamedTuple):
     """New rows, and the means of the observation family they were drawn from (pixel probabilities, for images)."""
 
-    rows: Float[np.ndarray, "n x"]
-    means: Float[np.ndarray, "n x"]
+    rows: Float[Array | np.ndarray, "n x"]
+    means: Float[Array | np.ndarray, "n x"]
 
 
 def sample(model: Model, num: int, *, key: Key[Array, ""]) -> Samples:
@@ -56,8 +56,8 @@ def _conditional_means(model: Model, xi: Float[Array, "n k"]) -> Float[Array, "n
 class Latents(NamedTuple):
     """The posterior of each row: its mean and the variance of each latent."""
 
-    mean: Float[np.ndarray, "n k"]
-    variance: Float[np.ndarray, "n k"]
+    mean: Float[Array | np.ndarray, "n k"]
+    variance: Float[Array | np.ndarray, "n k"]
 
 
 def posterior_moments(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Latents:

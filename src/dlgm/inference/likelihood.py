@@ -20,10 +20,12 @@ _ROWS, _SAMPLES = 20, 50  # decoded together: about a thousand rows of the gener
 class Likelihood(NamedTuple):
     """What importance sampling says of each row, in nats."""
 
-    log_p: Float[np.ndarray, " n"]  # the estimate of log p(v): slightly low on average, exact as samples grow
-    standard_error: Float[np.ndarray, " n"]  # Monte Carlo error of log_p (delta method); NaN with a single sample
-    effective_sample_size: Float[np.ndarray, " n"]  # (sum w)^2 / sum w^2, from 1 to the number of samples
-    bound: Float[np.ndarray, " n"]  # the mean of log w: an estimate of the variational bound
+    log_p: Float[Array | np.ndarray, " n"]  # the estimate of log p(v): slightly low on average, exact as samples grow
+    standard_error: Float[
+        Array | np.ndarray, " n"
+    ]  # Monte Carlo error of log_p (delta method); NaN with a single sample
+    effective_sample_size: Float[Array | np.ndarray, " n"]  # (sum w)^2 / sum w^2, from 1 to the number of samples
+    bound: Float[Array | np.ndarray, " n"]  # the mean of log w: an estimate of the variational bound
 
     def mean(self) -> tuple[float, float]:
         """The mean of log p over rows, and the standard error of that mean (rows taken as drawn from a population)."""
@@ -100,7 +102,8 @@ def _score_block(
             return (
                 jnp.logaddexp(first, logsumexp(masked)),
                 jnp.logaddexp(second, logsumexp(2 * masked)),
-                total + (jnp.sum(jnp.where(wanted, log_w, 0)) - total * jnp.sum(wanted))
+                total
+                + (jnp.sum(jnp.where(wanted, log_w, 0)) - total * jnp.sum(wanted))
                 / jnp.minimum((i + 1) * _SAMPLES, num_samples),
             )
 

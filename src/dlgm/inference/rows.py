@@ -12,9 +12,7 @@ from jaxtyping import Bool, Float, Key, UInt32
 from dlgm.model import Model
 
 
-def as_rows(
-    model: Model, rows: Any, mask: Any
-) -> tuple[Float[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
+def as_rows(model: Model, rows: Any, mask: Any) -> tuple[Float[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can be asked about, as float32, and their mask; a message where they do not fit."""
     rows = np.asarray(rows)
     observation = model.generative.observation

@@ -38,9 +38,7 @@ class Diagnostics:
         return {**vars(self), "unit_kl": [kl.tolist() for kl in self.unit_kl]}
 
 
-def diagnose(
-    model: Model, rows: Any, mask: Any = None, *, num_samples: int = 200, key: Key[Array, ""]
-) -> Diagnostics:
+def diagnose(model: Model, rows: Any, mask: Any = None, *, num_samples: int = 200, key: Key[Array, ""]) -> Diagnostics:
     """Look at a trained model through some rows, preferably held out; a thousand are plenty."""
     key_moments, key_scores = jax.random.split(key)
     q = posterior_moments(model, rows, mask, key=key_moments)

@@ -22,7 +22,7 @@ from dlgm.learning.step import CAUSES, Info, State, make_epoch, start_state
 from dlgm.model import Model, ModelConfig, build_model, initialise
 
 _ADVICE = (
-    "The data may hold values far outside the family's usual range: scale the columns, or take a family with heavier tails.",
+    "The data may hold values far outside the usual range: scale the columns, or take a family with heavier tails.",
     "The recognition model has run away: lower the learning rate, or lengthen the warm-up.",
     "Lower the learning rate or the limit on the gradient's length (clip).",
     "Lower the learning rate.",
@@ -69,13 +69,13 @@ def fit(
     **Arguments**
 
     - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means.
-    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (all, by default). NaN is allowed in holes only.
+    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN is allowed in holes only.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
 
     **Returns** a `Fitted`. Its history has a record an epoch: `epoch`, `step`, `loss` (what was minimised, per row),
-    `train_bound` (with the KL at full weight, higher is better, with training's noise), `valid_bound`, `reconstruction`,
-    `kl` (a number a layer), `prior`, `beta`, `learning_rate`, `gradient_norm`, `rows_per_second`, `seconds`.
+    `train_bound` (with the KL at full weight, higher is better, with training's noise), `valid_bound`,
+    `reconstruction`, `kl` (a number a layer), `prior`, `beta`, `learning_rate`, `gradient_norm`, `rows_per_second`, `seconds`.
 
     >>> import numpy as np
     >>> from dlgm.learning import TrainingConfig, fit
@@ -87,14 +87,17 @@ def fit(
     (0.7, True)
     """
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
-    observation_of = model if isinstance(model, Model) else build_model(model, key=key_model)
-    rows, mask = _as_data("rows", rows, mask, observation_of)
+    built = model if isinstance(model, Model) else build_model(model, key=key_model)
+    rows, mask = _as_data("rows", rows, mask, built)
     if valid is not None:
-        valid, valid_mask = _as_data("valid", valid, valid_mask, observation_of)
+        valid, valid_mask = _as_data("valid", valid, valid_mask, built)
     elif config.patience:
         raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
+    family = built.generative.observation.name
+    if config.bit_flip and family != "bernoulli":
+        raise ValueError(f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise.")
     if isinstance(model, ModelConfig):
-        model = initialise(observation_of, rows, mask)
+        model = initialise(built, rows, mask)
 
     mesh = mesh or make_mesh()
     num_rows = len(rows)

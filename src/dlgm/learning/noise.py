@@ -12,7 +12,7 @@ from jaxtyping import Float, Key
 class Noise:
     """What is done to an encoded row before the recognition model sees it, and to the latents it proposes.
 
-    The paper calls this essential, and it is: on the static binarised MNIST a model without it overfits by several nats.
+    The paper calls this essential, and it is: without it, models of the static binarised MNIST overfit by several nats.
     """
 
     bit_flip: float = 0.0  # probability that a binary input is turned into its opposite

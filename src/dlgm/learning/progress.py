@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-
 # One epoch, as plain numbers: see `fit` for the entries.
 Record = Mapping[str, Any]
 
@@ -23,14 +22,14 @@ class AbstractWatcher:
     ) -> None:
         self.close()
 
-    def start(self, epochs: int) -> None:  # noqa: B027
+    def start(self, epochs: int) -> None:
         """Before the first epoch."""
 
     @abstractmethod
     def epoch(self, record: Record) -> None:
         """After an epoch."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """After the last, or when training fails."""
 
 
@@ -106,7 +105,6 @@ def summary_line(record: Record) -> str:
     """The record's chief numbers."""
     valid = "" if record.get("valid_bound") is None else f"  valid bound {record['valid_bound']:.2f}"
     return f"loss {record['loss']:.2f}{valid}  {record['rows_per_second']:,.0f} rows/s"
-
 
 
 __all__ = ["AbstractWatcher", "JsonlHistory", "Record", "TerminalProgress", "summary_line"]

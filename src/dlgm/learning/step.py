@@ -64,7 +64,7 @@ def make_epoch(
 ) -> Epoch:
     """One pass over the data as a single compiled scan over steps; the state's buffers are reused.
 
-    Rows are visited in an order drawn anew for each epoch; those left over after the last whole batch wait for the next.
+    Rows come in an order drawn anew for each epoch; those left over after the last whole batch wait for another.
     """
     steps_per_epoch = num_rows // batch_size
     num_steps = steps_per_epoch * config.epochs

@@ -26,8 +26,8 @@ STRUCTURES = ("factorised", "joint", "directed")
 class ModelConfig:
     """Everything that fixes a model's shape. Plain values only, so that a file can hold it.
 
-    Settings of the L maps T_0 .. T_{L-1} and of the L layers may be given once for all, or as a list with one entry each,
-    the one next to the data first.
+    Settings of the L maps T_0 .. T_{L-1} and of the L layers may be given once for all, or as a list with one entry
+    each, the one next to the data first.
     """
 
     observation: Mapping[str, Any]  # the observation family: `AbstractObservation.config()`
@@ -121,7 +121,7 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
         )
     )
     scales = tuple(SCALES[name](K) for name, K in zip(config.scales, config.latent, strict=True))
-    generative = GenerativeModel(networks, scales, observation, config.latent, float(config.kappa))
+    generative = GenerativeModel(networks, scales, observation, tuple(config.latent), float(config.kappa))
 
     hidden = config.hiddens[0][::-1] if config.recognition_hidden is None else config.recognition_hidden
     nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]

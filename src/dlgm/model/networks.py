@@ -25,8 +25,8 @@ NONLINEARITIES: dict[str, Callable[[Array], Array]] = {
 class Affine(eqx.Module):
     r"""$W x + b$, with $W_{ij} \sim N(0, \text{gain}^2 / \text{fan-in})$ at the start and $b = 0$.
 
-    The paper starts from a variance of "10^6", meaning $10^{-6}$, which leaves rectifiers dead: fan-in scaling keeps the
-    size of the signal from layer to layer.
+    The paper starts from a variance of "10^6", meaning $10^{-6}$, which leaves rectifiers dead: fan-in scaling keeps
+    the size of the signal from layer to layer.
     """
 
     weight: Float[Array, "o i"]

@@ -42,13 +42,13 @@ PRESETS: dict[str, Preset] = {
     "paper-mnist": Preset(
         "the paper's MNIST model: 200 latents, two hidden layers of 200", {"latent": (200,), "hidden": (200, 200)}
     ),
-    "fig-2c": Preset("the model of fig. 2c: 100 latents, one hidden layer of 300", {"latent": (100,), "hidden": (300,)}),
+    "fig-2c": Preset(
+        "the model of fig. 2c: 100 latents, one hidden layer of 300", {"latent": (100,), "hidden": (300,)}
+    ),
     "visualisation": Preset(
         "two latents, for a map of the data (fig. 3b)", {"latent": (2,), "hidden": (200, 200), "covariance": "full"}
     ),
-    "norb": Preset(
-        "the paper's NORB model: 400 hidden units, 100 latents", {"latent": (100,), "hidden": (400,)}
-    ),
+    "norb": Preset("the paper's NORB model: 400 hidden units, 100 latents", {"latent": (100,), "hidden": (400,)}),
 }
 
 

@@ -13,8 +13,8 @@ from dlgm.model.posterior import AbstractPosterior, DirectedPosterior, GaussianP
 class RecognitionModel(eqx.Module):
     """A trunk that all layers share, and a head for each Gaussian.
 
-    Heads for every layer give a posterior that is factorised over layers; a single head for all latents together a joint
-    one; and with `directed`, each head also sees the draws of the layers above its own.
+    Heads for every layer give a posterior that is factorised over layers; a single head for all latents together a
+    joint one; and with `directed`, each head also sees the draws of the layers above its own.
 
     **Fields**
 

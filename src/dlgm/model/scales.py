@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 
 class AbstractScale(eqx.Module):
-    r"""An invertible $G$, with $\log|\det G|$ for the change of variables of the paper's app. A. Starts at the identity."""
+    r"""An invertible $G$, with $\log|\det G|$ for the change of variables of app. A. Starts at the identity."""
 
     @abstractmethod
     def times(self, xi: Float[Array, " k"]) -> Float[Array, " k"]:

@@ -1,0 +1,166 @@
+"""`dlgm fit`, `score`, `sample`, `info`, `demo`: from data to files, and what they say to wrong input."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dlgm.cli.app import app, main
+
+
+def run(*args):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A small model of the digits, with what `dlgm fit` printed."""
+    folder = tmp_path_factory.mktemp("fit")
+    path, history = folder / "new" / "digits.dlgm", folder / "history.jsonl"
+    small = ["--latent", "3", "--hidden", "8", "--epochs", "4", "--batch-size", "100", "--seed", "3"]
+    return run("fit", "digits", "--out", path, "--history", history, *small), path, history, small
+
+
+def test_fit_writes_a_model_and_says_how_it_went(fitted):
+    printed, path, history, _ = fitted
+    assert path.exists()
+    assert [json.loads(line)["epoch"] for line in history.read_text().splitlines()] == [1, 2, 3, 4]
+    for words in ("digits: 4 epochs in", "Validation bound -", "Latents in use: ", f"dlgm score digits --model {path}"):
+        assert words in printed
+
+
+def test_fit_as_json_repeats_itself(fitted, tmp_path):
+    """The same seed writes the same bytes of weights; --json prints one document and nothing else."""
+    _, path, _, small = fitted
+    summary = json.loads(run("fit", "digits", "--out", tmp_path / "again.dlgm", "--json", *small))
+    from dlgm.artifact import load_model
+
+    assert summary["seed"] == 3
+    assert summary["epochs"] == 4
+    assert len(summary["diagnostics"]["unit_kl"][0]) == 3
+    import jax
+
+    pair = [jax.tree.leaves(load_model(p).model) for p in (path, tmp_path / "again.dlgm")]
+    for a, b in zip(*pair, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_score(fitted, tmp_path):
+    out = tmp_path / "scores.csv"
+    printed = run("score", "digits", "--model", fitted[1], "--samples", 20, "--limit", 30, "--out", out)
+    assert "digits, test: 30 rows, 20 importance samples each" in printed
+    table = np.genfromtxt(out, delimiter=",", names=True)
+    assert table.dtype.names == ("log_p", "standard_error", "effective_sample_size", "bound")
+    assert table.shape == (30,)
+    assert f"-ln p(v) = {-table['log_p'].mean():.2f} nats a row." in printed
+    again = json.loads(run("score", "digits", "--model", fitted[1], "--samples", 20, "--limit", 30, "--json"))
+    np.testing.assert_allclose(again["mean_log_p"], table["log_p"].mean(), rtol=1e-4)
+    other = json.loads(
+        run("score", "digits", "--model", fitted[1], "--samples", 20, "--limit", 30, "--json", "--seed", 1)
+    )
+    assert other["mean_log_p"] != again["mean_log_p"]
+    assert run("score", "digits", "--model", fitted[1], "--samples", 2, "--limit", 3, "--quiet") == ""
+
+
+def test_sample(fitted, tmp_path):
+    run("sample", "--model", fitted[1], "--num", 7, "--out", tmp_path / "s.csv")
+    table = np.genfromtxt(tmp_path / "s.csv", delimiter=",", skip_header=1)
+    assert table.shape == (7, 64)
+    assert set(np.unique(table)) <= {0.0, 1.0}
+    run("sample", "--model", fitted[1], "--num", 7, "--means", "--out", tmp_path / "s.npy")
+    means = np.load(tmp_path / "s.npy")
+    assert ((means > 0) & (means < 1)).all()
+    run("sample", "--model", fitted[1], "--num", 7, "--out", tmp_path / "s.png")
+    assert (tmp_path / "s.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_info(fitted):
+    printed = run("info", fitted[1])
+    for words in ("digits, rows as 8x8", "bernoulli", "rank-one, factorised", "latents in use", "4 epochs"):
+        assert words in printed
+    everything = json.loads(run("info", fitted[1], "--json"))
+    assert everything["config"]["latent"] == [3]
+    # T_0: 3 -> 8 -> 64, and G_1: 3 x 3.
+    assert everything["parameters"]["generative"] == (3 * 8 + 8) + (8 * 64 + 64) + 9
+    assert everything["training"]["config"]["seed"] == 3
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.images, self.headings = [], []
+        self._heading = False
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.images.append(dict(attrs))
+        self._heading = tag == "h2"
+
+    def handle_data(self, data):
+        if self._heading:
+            self.headings.append(data)
+            self._heading = False
+
+
+def test_demo_writes_its_report(tmp_path):
+    printed = run("demo", "--quick", "--out", tmp_path / "demo")
+    for words in ("deep latent Gaussian model", "factor analysis", "Bernoullis", "report.html"):
+        assert words in printed
+    page = Tags()
+    html = (tmp_path / "demo" / "report.html").read_text()
+    page.feed(html)
+    assert len(page.images) == 7
+    assert all(image["src"].startswith("data:image/png;base64,") and image["alt"] for image in page.images)
+    for heading in ("How likely", "Learning", "New digits", "Reconstructions", "Holes filled in", "A map"):
+        assert any(heading in found for found in page.headings), heading
+    assert "http://" not in html
+    assert "https://" not in html
+    run("info", tmp_path / "demo" / "digits.dlgm")
+
+
+WRONG = {
+    ("fit", "digit"): "did you mean 'digits'",
+    ("fit", "digits", "--latent", "many"): "--latent: expected whole numbers with commas, such as 200,200; got 'many'.",
+    ("fit", "digits", "--latent", ""): "latent: expected a list of positive whole numbers, such as (200, 200); got ().",
+    ("fit", "digits", "--covariance", "dense"): "covariance: expected one of diagonal, rank-one, rank-r, full",
+    ("fit", "digits", "--preset", "vae"): "preset: expected one of default, factor-analysis",
+    ("fit", "digits", "--family", "normal"): "normal",
+    ("fit", "digits", "--epochs", "0"): "epochs: expected a whole number of at least 1; got 0.",
+    ("fit", "digits", "--drop-out", "1"): "drop_out: expected a rate of at least 0 and less than 1; got 1.0.",
+    ("fit", "digits", "--out", "."): "--out: expected a file to write to; . is a folder.",
+    ("score", "digits", "--model", "none.dlgm"): "none.dlgm: no such model file. `dlgm fit` writes one.",
+    ("score", "digits", "--model", "MODEL", "--split", "all"): "--split: expected train, valid or test; got 'all'.",
+    ("score", "digits", "--model", "MODEL", "--out", "a.txt"): "--out: expected a name ending in .csv; got 'a.txt'.",
+    ("score", "binarized-mnist", "--model", "MODEL"): "DLGM_DATA",
+    ("sample", "--model", "MODEL", "--out", "a.jpg"): "--out: expected a name ending in .csv or .npy or .png",
+    ("info", "README"): "README: not a dlgm model file, or damaged",
+}
+
+
+@pytest.mark.parametrize("args", WRONG, ids=" ".join)
+def test_wrong_input_is_one_line_and_exit_code_two(args, fitted, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DLGM_DATA", raising=False)
+    Path("README").write_text("not a model")
+    real = [str(fitted[1]) if arg == "MODEL" else arg for arg in args]
+    monkeypatch.setattr("sys.argv", ["dlgm", *real])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    printed = capsys.readouterr()
+    assert stop.value.code == 2
+    assert WRONG[args] in printed.err
+    assert "Traceback" not in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"README"}
+
+
+@pytest.mark.parametrize("command", ["fit", "score", "sample", "info", "demo"])
+def test_help_has_an_example_and_the_common_options(command):
+    printed = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(app, [command, "--help"]).output
+    for words in (f"Example: dlgm {command}", "--seed", "--quiet", "--json"):
+        assert words in printed

@@ -1,0 +1,308 @@
+"""The loop: reproducible, compiled once, safe with non-finite numbers, and right about what it keeps."""
+
+import json
+import os
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlgm.learning import (
+    FreeEnergy,
+    JsonlHistory,
+    NonFiniteError,
+    TerminalProgress,
+    TrainingConfig,
+    fit,
+    make_mesh,
+    mean_bound,
+)
+from dlgm.learning.step import make_epoch, start_state
+from dlgm.model import ModelConfig, build_model, make_observation
+from tests.linear import random_factor_analysis
+
+RNG = np.random.default_rng(0)
+# Two kinds of rows, with noise: something a single latent can learn.
+KINDS = RNG.integers(0, 2, size=(150, 1))
+ROWS = (RNG.random((150, 6)) < np.where(KINDS, [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.9, 0.9, 0.9])).astype(
+    np.uint8
+)
+MODEL = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
+QUICK = TrainingConfig(epochs=3, batch_size=50, learning_rate=0.01)
+
+
+def leaves(tree):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(leaves(a), leaves(b), strict=True))
+
+
+class Counting(FreeEnergy):
+    """The free energy, counting how often Python runs it: once for every trace."""
+
+    calls: list = eqx.field(static=True, default_factory=list)
+
+    def __call__(self, *args, **options):
+        self.calls.append(1)
+        return super().__call__(*args, **options)
+
+    def __hash__(self):
+        return id(self)
+
+
+def test_a_run_is_a_function_of_config_data_and_seed():
+    again = fit(MODEL, ROWS, valid=ROWS[:30], config=QUICK)
+    first = fit(MODEL, ROWS, valid=ROWS[:30], config=QUICK)
+    assert same(first.model, again.model)
+    other = fit(MODEL, ROWS, valid=ROWS[:30], config=TrainingConfig(**{**QUICK.to_dict(), "seed": 1}))
+    assert not same(first.model, other.model)
+    # Evaluating draws from a branch of its own: training does not notice whether it is watched.
+    unwatched = fit(MODEL, ROWS, config=QUICK)
+    assert [r["loss"] for r in unwatched.history] == [r["loss"] for r in first.history]
+
+
+def test_the_step_is_compiled_once_and_the_state_is_donated():
+    objective = Counting()
+    fit(MODEL, ROWS, config=QUICK, objective=objective)
+    assert len(objective.calls) == 1
+
+    optimiser = QUICK.make_optimiser(9)
+    run = make_epoch(QUICK, FreeEnergy(), optimiser, num_rows=150, batch_size=50, mesh=make_mesh(1))
+    state = start_state(build_model(MODEL, key=jax.random.key(0)), optimiser, jax.random.key(1))
+    after, info = run(state, jnp.asarray(ROWS), None)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.model))
+    assert info.loss.shape == (3,)
+    assert int(after.step) == 3
+
+
+def test_learning_raises_the_bound_to_near_the_truth():
+    """The rows' entropy, from the true mixture, is the best possible mean: the bound comes within 0.35 nats."""
+    p = np.array([0.9, 0.9, 0.9, 0.1, 0.1, 0.1])
+    log_p = [np.sum(np.where(ROWS, np.log(q), np.log(1 - q)), axis=1) for q in (p, 1 - p)]
+    truth = np.mean(np.logaddexp(*log_p) - np.log(2))
+    config = TrainingConfig(epochs=150, batch_size=50, learning_rate=0.02, validate_every=10)
+    fitted = fit(MODEL, ROWS, valid=ROWS, config=config)
+    bound = np.mean([float(mean_bound(fitted.model, jnp.asarray(ROWS), key=jax.random.key(i))) for i in range(20)])
+    start = fitted.history[0]["train_bound"]
+    assert start < truth - 0.5
+    assert truth - 0.35 < bound < truth + 0.15  # 150 rows can be fitted a little better than the truth fits them
+
+
+def test_the_best_weights_on_validation_are_kept():
+    """Validation rows of the opposite kind: learning the training rows makes them ever less likely."""
+    config = TrainingConfig(epochs=30, batch_size=50, learning_rate=0.05, patience=4, warm_up=0.0)
+    fitted = fit(MODEL, np.tile(ROWS[:1], (100, 1)), valid=1 - np.tile(ROWS[:1], (20, 1)), config=config)
+    bounds = [record["valid_bound"] for record in fitted.history]
+    assert fitted.stopped_early
+    assert len(bounds) == fitted.best_epoch + 4
+    assert bounds[fitted.best_epoch - 1] == max(bounds)
+    key = jax.random.split(jax.random.key(0), 3)[2]
+    kept = mean_bound(fitted.model, jnp.asarray(1 - np.tile(ROWS[:1], (20, 1))), key=key)
+    np.testing.assert_allclose(kept, max(bounds), rtol=1e-5)
+
+
+def test_the_average_of_the_parameters_is_what_is_kept():
+    """With decay d: d * average + (1 - d) * model after every step; at first the decay is smaller."""
+    optimiser = QUICK.make_optimiser(9)
+    state = start_state(build_model(MODEL, key=jax.random.key(0)), optimiser, jax.random.key(1))
+    run = make_epoch(QUICK, FreeEnergy(), optimiser, num_rows=150, batch_size=150, mesh=make_mesh(1))
+    before = leaves(state.averaged)
+    after, _ = run(state, jnp.asarray(ROWS), None)
+    for average, old, new in zip(leaves(after.averaged), before, leaves(after.model), strict=True):
+        np.testing.assert_allclose(average, 0.1 * old + 0.9 * new, rtol=1e-5, atol=1e-7)
+
+
+class Poisoned(FreeEnergy):
+    """The free energy, infinite for any row whose first cell holds 9."""
+
+    def __call__(self, model, v, mask=None, **options):
+        terms = super().__call__(model, v, mask, **options)
+        bad = jnp.where(v[0] == 9, jnp.inf, 0.0)
+        return eqx.tree_at(lambda t: (t.loss, t.reconstruction), terms, (terms.loss + bad, terms.reconstruction + bad))
+
+
+def test_a_non_finite_loss_stops_with_the_last_good_weights():
+    """One poisoned row among 100: the step at which its batch comes is named, and the weights are those before it."""
+    observation = make_observation("gaussian", columns=2)
+    config = ModelConfig(observation.config(), latent=(1,), hidden=(3,))
+    rows = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
+    rows[17, 0] = 9
+    settings = TrainingConfig(epochs=5, batch_size=10, averaging=0.0)
+    with pytest.raises(NonFiniteError) as error:
+        fit(config, rows, config=settings, objective=Poisoned())
+    step = error.value.step
+    assert 1 <= step <= 10
+    assert str(error.value).startswith(f"Training stopped at step {step}: the reconstruction term is not finite.")
+    assert "The last good weights are kept" in str(error.value)
+    assert all(np.isfinite(leaf).all() for leaf in leaves(error.value.model))
+
+
+def test_a_runaway_is_noticed_too():
+    """Steps of absurd length: an error or finite weights, never a model of NaN."""
+    settings = TrainingConfig(
+        epochs=20, batch_size=50, optimiser="sgd", learning_rate=1e12, clip=0.0, schedule="constant"
+    )
+    with pytest.raises(NonFiniteError) as error:
+        fit(MODEL, ROWS, config=settings)
+    assert error.value.step >= 1
+    assert all(np.isfinite(leaf).all() for leaf in leaves(error.value.model))
+
+
+def test_holes_are_learned_around():
+    """What stands in masked cells does not matter, NaN included; and such a model still learns."""
+    mask = np.random.default_rng(3).random(ROWS.shape) < 0.7
+    runs = [fit(MODEL, np.where(mask, ROWS, other).astype(np.float32), mask, config=QUICK) for other in (np.nan, 1.0)]
+    assert same(runs[0].model, runs[1].model)
+    assert np.isfinite(runs[0].history[-1]["loss"])
+
+
+def test_schedules_and_warm_up():
+    config = TrainingConfig(epochs=10, learning_rate=0.1, warm_up=0.5)
+    rates = config.learning_rates(1000)
+    np.testing.assert_allclose(
+        [rates(0), rates(10), rates(20), rates(510), rates(1000)], [0, 0.05, 0.1, 0.05, 0], atol=1e-7
+    )
+    betas = [float(config.beta(jnp.asarray(float(step)), 1000)) for step in (0, 249, 499, 900)]
+    np.testing.assert_allclose(betas, [1 / 500, 0.5, 1.0, 1.0], rtol=1e-6)
+    assert float(TrainingConfig(warm_up=0.0).beta(jnp.zeros(()), 1000)) == 1.0
+    constant = TrainingConfig(schedule="constant", learning_rate=0.1).learning_rates(1000)
+    np.testing.assert_allclose(constant(1000), 0.1, rtol=1e-6)
+
+
+def test_optimisers_and_clipping():
+    """Every optimiser takes a step against the gradient; clipping bounds the gradient's length, not its direction."""
+    from dlgm.learning.config import OPTIMISERS
+
+    for name in OPTIMISERS:
+        optimiser = TrainingConfig(optimiser=name, schedule="constant", learning_rate=0.1).make_optimiser(100)
+        parameters = jnp.array([1.0, -2.0])
+        state = optimiser.init(parameters)
+        for _ in range(3):
+            updates, state = optimiser.update(jnp.array([0.5, -0.25]), state, parameters)
+        assert updates[0] < 0 < updates[1], name
+    sgd = TrainingConfig(optimiser="sgd", clip=1.0, learning_rate=1.0, schedule="constant").make_optimiser(1)
+    state = sgd.init(jnp.zeros(2))
+    _, state = sgd.update(jnp.array([30.0, 40.0]), state)
+    trace = [leaf for leaf in jax.tree.leaves(state) if leaf.shape == (2,)]
+    np.testing.assert_allclose(trace[0], [0.6, 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs: expected a whole number of at least 1; got 0."),
+        (
+            {"optimiser": "adm"},
+            "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, sgd; got 'adm'.",
+        ),
+        ({"objective": "elbo"}, "objective: expected one of free-energy, importance-weighted; got 'elbo'."),
+        ({"learning_rate": -1.0}, "learning_rate: expected a positive number; got -1.0."),
+        ({"warm_up": 2.0}, "warm_up: expected a share of the epochs, from 0 to 1; got 2.0."),
+        ({"averaging": 1.0}, "averaging: expected a decay of at least 0 and less than 1; got 1.0."),
+        ({"drop_out": 1.5}, "drop_out: expected a rate of at least 0 and less than 1; got 1.5."),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError) as error:
+        TrainingConfig(**settings)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (
+            np.zeros((3, 28, 28)),
+            {},
+            "rows: expected (n, 6) values, n > 0; got shape (3, 28, 28). Flatten images first.",
+        ),
+        (np.zeros((0, 6)), {}, "rows: expected (n, 6) values, n > 0; got shape (0, 6)."),
+        (
+            np.full((2, 6), np.nan),
+            {},
+            "bernoulli: expected a value in every observed cell; got nan at row 0, column 0. "
+            "Mark it missing in the mask.",
+        ),
+        (
+            ROWS,
+            {"config": TrainingConfig(patience=3)},
+            "patience: early stopping needs validation rows; pass `valid`, or set patience to 0.",
+        ),
+        (
+            ROWS,
+            {"mask": np.ones((2, 6), bool)},
+            "rows: expected a mask of booleans, true where observed, of shape (150, 6); got bool of shape (2, 6).",
+        ),
+    ],
+)
+def test_bad_data_is_refused(rows, options, message):
+    with pytest.raises(ValueError) as error:
+        fit(MODEL, rows, **options)
+    assert str(error.value) == message
+
+
+def test_bit_flips_are_for_binary_data():
+    config = ModelConfig(make_observation("gaussian", columns=6).config(), latent=(1,), hidden=())
+    with pytest.raises(ValueError, match="bit_flip: only binary rows have bits to flip; the family is gaussian"):
+        fit(config, ROWS, config=TrainingConfig(bit_flip=0.1))
+
+
+def test_history_is_told_to_watchers(tmp_path, capsys):
+    path = tmp_path / "deep" / "history.jsonl"
+    fitted = fit(MODEL, ROWS, valid=ROWS[:30], config=QUICK, watchers=[JsonlHistory(path), TerminalProgress("test")])
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert records == fitted.history
+    assert [record["epoch"] for record in records] == [1, 2, 3]
+    expected = {"epoch", "step", "loss", "train_bound", "valid_bound", "reconstruction", "kl", "prior", "beta"}
+    assert expected <= set(records[0])
+    assert len(records[0]["kl"]) == 1
+    lines = capsys.readouterr().err.splitlines()  # no terminal here: plain lines, not a bar
+    assert len(lines) == 3
+    assert lines[-1].startswith("test: epoch 3/3  loss ")
+    assert "valid bound -" in lines[-1]
+
+
+def test_rows_left_over_wait_for_another_epoch():
+    """150 rows in batches of 40: three steps an epoch; a batch larger than the data is the data."""
+    fitted = fit(MODEL, ROWS, config=TrainingConfig(epochs=2, batch_size=40))
+    assert [record["step"] for record in fitted.history] == [3, 6]
+    assert fit(MODEL, ROWS[:7], config=TrainingConfig(epochs=2)).history[-1]["step"] == 2
+
+
+_TWO_DEVICES = """
+import json, sys
+import numpy as np, jax
+from dlgm.learning import TrainingConfig, fit, make_mesh
+from dlgm.model import ModelConfig, make_observation
+rows = (np.random.default_rng(0).random((80, 6)) < 0.3).astype(np.uint8)
+config = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
+assert jax.device_count() == 2
+losses = []
+for devices in (1, 2):
+    fitted = fit(config, rows, config=TrainingConfig(epochs=3, batch_size=20), mesh=make_mesh(devices))
+    losses.append([record["loss"] for record in fitted.history])
+print(json.dumps(losses))
+"""
+
+
+def test_two_devices_do_what_one_does():
+    """The batch cut over a mesh of two (pretended) devices: the same losses but for the order of additions."""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    run = subprocess.run([sys.executable, "-c", _TWO_DEVICES], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    one, two = json.loads(run.stdout)
+    np.testing.assert_allclose(one, two, rtol=1e-4)
+
+
+def test_a_trained_model_can_be_trained_further():
+    """A model in place of a config is taken as it is: linear-Gaussian at its optimum, it stays there."""
+    fa = random_factor_analysis()
+    rows = fa.sample(np.random.default_rng(0), 400).astype(np.float32)
+    fitted = fit(fa.model(), rows, config=TrainingConfig(epochs=2, learning_rate=1e-4, warm_up=0.0))
+    assert abs(fitted.history[-1]["train_bound"] - fa.log_prob(rows).mean()) < 0.2

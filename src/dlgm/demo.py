@@ -68,12 +68,12 @@ def run(
     mask = np.ones_like(shown, bool)
     mask.reshape(-1, 8, 8)[:, 4:] = False  # the lower half is hidden
     draws = [fill(model, shown, mask, iterations=50, key=k) for k in jax.random.split(keys["fill"], 64)]
-    drawn = sample(model, 49, key=keys["draw"])
+    drawn = sample(model, 36, key=keys["draw"])
     images = (-1, *data.shape)
     pictures = {
         "samples": plots.side_by_side(
             {
-                "test rows": data.test[:49].reshape(images),
+                "test rows": data.test[:36].reshape(images),
                 "samples": drawn.rows.reshape(images),
                 "their pixel probabilities": drawn.means.reshape(images),
             }

@@ -17,6 +17,7 @@ BLUE, ORANGE, GREEN, RED = "#1f5fa8", "#d9822b", "#3a8f5c", "#b0353b"
 _CLASS_COLOURS = (BLUE, ORANGE, "#2b2b2b", "#6cc0ea", RED, "#c9a20e", GREEN, "#9a5fc0", "#7a5a30", "#e87fb0")
 _CLASS_MARKERS = "os^DvPX<>*"
 _HOLE = "#e0559c"  # neither a grey nor a colour that photographs have much of
+_GAP = 5  # pixels of a picture between a frame and the end of its tile
 _FRAME = 0.8  # the grey of the lines between images
 _WIDTH = 8.0  # inches: what a page holds
 _LETTER = 0.6 / 72  # inches: the width of a letter, for each point of its size
@@ -330,10 +331,10 @@ def _as_images(owner: str, name: str, images: ArrayLike) -> np.ndarray:
 
 
 def _tile(images: np.ndarray, columns: int, strip: int = 0) -> tuple[np.ndarray, tuple[int, int]]:
-    """One RGBA picture of all images with thin lines around each, and the height and width that one takes up.
+    """One RGBA picture of all images, each in a thin frame with a gap around it, and the height and width one takes up.
 
-    Small images are enlarged by a whole factor, so that the lines stay thin beside them. `strip` leaves empty pixels
-    above each row.
+    Small images are enlarged by a whole factor, so that frames stay thin beside them. Without the gap, dark images in a
+    grid run into each other. `strip` leaves empty pixels above each row.
     """
     n, high, wide = images.shape[:3]
     factor = -(-96 // max(high, wide))
@@ -341,10 +342,11 @@ def _tile(images: np.ndarray, columns: int, strip: int = 0) -> tuple[np.ndarray,
         images.repeat(factor, axis=1).repeat(factor, axis=2), ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=_FRAME
     )
     rows = -(-n // columns)
-    H, W = high * factor + 2 + strip, wide * factor + 2
+    top, gap = strip + _GAP, _GAP
+    H, W = high * factor + 2 + top + gap, wide * factor + 2 + 2 * gap
     picture = np.zeros((rows, columns, H, W, 4))
-    picture.reshape(-1, H, W, 4)[:n, strip:, :, :3] = large
-    picture.reshape(-1, H, W, 4)[:n, strip:, :, 3] = 1
+    picture.reshape(-1, H, W, 4)[:n, top:-gap, gap:-gap, :3] = large
+    picture.reshape(-1, H, W, 4)[:n, top:-gap, gap:-gap, 3] = 1
     return picture.transpose(0, 2, 1, 3, 4).reshape(rows * H, columns * W, 4), (H, W)
 
 

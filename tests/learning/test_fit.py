@@ -226,7 +226,7 @@ def test_bad_settings_are_refused(settings, message):
         (
             np.full((2, 6), np.nan),
             {},
-            "bernoulli: expected a value in every observed cell; got nan at row 0, column 0. "
+            "bernoulli: expected a number in every observed cell; got nan at row 0, column 0. "
             "Mark it missing in the mask.",
         ),
         (

@@ -69,13 +69,14 @@ def fit(
     **Arguments**
 
     - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means.
-    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN is allowed in holes only.
+    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN only in holes.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
 
     **Returns** a `Fitted`. Its history has a record an epoch: `epoch`, `step`, `loss` (what was minimised, per row),
     `train_bound` (with the KL at full weight, higher is better, with training's noise), `valid_bound`,
-    `reconstruction`, `kl` (a number a layer), `prior`, `beta`, `learning_rate`, `gradient_norm`, `rows_per_second`, `seconds`.
+    `reconstruction`, `kl` (a number a layer), `prior`, `beta`, `learning_rate`, `gradient_norm`,
+    `rows_per_second`, `seconds`.
 
     >>> import numpy as np
     >>> from dlgm.learning import TrainingConfig, fit

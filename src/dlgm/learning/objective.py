@@ -98,7 +98,7 @@ def minibatch_free_energy(
     noise: Noise = Noise(),
     key: Key[Array, ""],
 ) -> tuple[Float[Array, ""], Terms]:
-    r"""$\lambda \sum_{n \in \text{batch}} F(v_n) + |\theta_g|^2 / (2\kappa)$ where $\lambda = N / \text{batch}$, eq. 30.
+    r"""$\lambda \sum_{n \in \text{batch}} F(v_n) + |\theta_g|^2 / (2\kappa)$ with $\lambda = N / \text{batch}$, eq. 30.
 
     Unbiased for the free energy of all `num_rows` rows. Also returns the rows' terms.
     """

@@ -23,6 +23,7 @@ def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fit")
     path, history = folder / "new" / "digits.dlgm", folder / "history.jsonl"
     small = ["--latent", "3", "--hidden", "8", "--epochs", "4", "--batch-size", "100", "--seed", "3"]
+    small += ["--gradient-noise"]
     return run("fit", "digits", "--out", path, "--history", history, *small), path, history, small
 
 
@@ -30,7 +31,13 @@ def test_fit_writes_a_model_and_says_how_it_went(fitted):
     printed, path, history, _ = fitted
     assert path.exists()
     assert [json.loads(line)["epoch"] for line in history.read_text().splitlines()] == [1, 2, 3, 4]
-    for words in ("digits: 4 epochs in", "Validation bound -", "Latents in use: ", f"dlgm score digits --model {path}"):
+    for words in (
+        "Gradient signal-to-noise, two draws a row, pathwise: ",
+        "digits: 4 epochs in",
+        "Validation bound -",
+        "Latents in use: ",
+        f"dlgm score digits --model {path}",
+    ):
         assert words in printed
 
 
@@ -124,7 +131,7 @@ def test_demo_writes_its_report(tmp_path):
 
 
 WRONG = {
-    ("fit", "digit"): "did you mean 'digits'",
+    ("fit", "digit"): "Did you mean 'digits'?",
     ("fit", "digits", "--latent", "many"): "--latent: expected whole numbers with commas, such as 200,200; got 'many'.",
     ("fit", "digits", "--latent", ""): "latent: expected a list of positive whole numbers, such as (200, 200); got ().",
     ("fit", "digits", "--covariance", "dense"): "covariance: expected one of diagonal, rank-one, rank-r, full",

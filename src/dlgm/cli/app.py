@@ -23,7 +23,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool | None) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -34,8 +34,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
+        bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = None,
 ) -> None:
     pass
 

@@ -29,8 +29,13 @@ def fit(
     warm_up: Annotated[float | None, typer.Option(help="Share of epochs over which the KL term comes in.")] = None,
     drop_out: Annotated[float | None, typer.Option(help="Rate of drop-out at the recognition model's input.")] = None,
     bit_flip: Annotated[float | None, typer.Option(help="Rate of bit flips there (binary data).")] = None,
+    gaussian_noise: Annotated[float | None, typer.Option(help="Scale of Gaussian noise there.")] = None,
+    sample_noise: Annotated[float | None, typer.Option(help="Scale of Gaussian noise on the latents.")] = None,
     patience: Annotated[int | None, typer.Option(help="Epochs without a better validation bound; 0: all.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
+    gradient_noise: Annotated[
+        bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
+    ] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -72,6 +77,8 @@ def fit(
         "warm_up": warm_up,
         "drop_out": drop_out,
         "bit_flip": bit_flip,
+        "gaussian_noise": gaussian_noise,
+        "sample_noise": sample_noise,
         "patience": patience,
         "seed": seed,
     }
@@ -95,6 +102,7 @@ def fit(
 
     found = diagnose(fitted.model, dataset.valid[:1000], key=jax.random.key(seed))
     last = fitted.history[fitted.best_epoch - 1]
+    ratios = _signal_to_noise(fitted.model, dataset.valid[:100], seed) if gradient_noise else None
     summary = {
         "data": data,
         "out": str(out),
@@ -106,6 +114,7 @@ def fit(
         "valid_bound": last["valid_bound"],
         "seed": seed,
         "diagnostics": found.to_dict(),
+        "gradient_signal_to_noise": ratios,
     }
     save_model(
         out,
@@ -124,9 +133,25 @@ def fit(
             f"{found.gap:.2f} above the bound."
         )
         typer.echo(f"Latents in use: {used}.")
+        for estimator, ratio in (ratios or {}).items():
+            typer.echo(f"Gradient signal-to-noise, two draws a row, {estimator}: {ratio:.3g}")
         for warning in found.warnings:
             typer.echo(f"Warning: {warning}")
         typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
+
+
+def _signal_to_noise(model: Any, rows: Any, seed: int) -> dict[str, float]:
+    import jax
+
+    from dlgm.learning import gradient_signal_to_noise
+    from dlgm.stochastic import LeaveOneOut, Pathwise, Reinforce
+
+    estimators = {
+        "pathwise": Pathwise(),
+        "REINFORCE": Reinforce(),
+        "REINFORCE with leave-one-out baseline": Reinforce(LeaveOneOut()),
+    }
+    return gradient_signal_to_noise(model, rows, estimators, num_samples=2, key=jax.random.key(seed))
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def _warnings(active: list[int], latent: tuple[int, ...], ess: float, num_sample
 
 def gradient_signal_to_noise(
     model: Model,
-    rows: Float[Array, "n x"],
+    rows: Any,
     estimators: Mapping[str, AbstractEstimator],
     *,
     num_draws: int = 100,

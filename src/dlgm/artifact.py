@@ -12,7 +12,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from dlgm.files import write_atomically
+from dlgm.files import to_json, write_atomically
 from dlgm.model import Model, ModelConfig, build_model
 
 FORMAT, VERSION = "dlgm", 1
@@ -38,9 +38,9 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
     described = {
         "format": FORMAT,
         "version": str(VERSION),
-        "config": json.dumps(saved.config.to_dict()),
-        "data": json.dumps(saved.data),
-        "training": json.dumps(saved.training),
+        "config": to_json(saved.config.to_dict(), indent=None),
+        "data": to_json(saved.data, indent=None),
+        "training": to_json(saved.training, indent=None),
     }
     write_atomically(Path(path), safetensors.numpy.save(tensors, described))
 

@@ -11,6 +11,7 @@ from dlgm import plots
 from dlgm.baselines import fit_mixture_of_bernoullis
 from dlgm.data import Dataset, load_dataset
 from dlgm.inference import Likelihood, fill, log_likelihood, posterior_moments, reconstruct, sample
+from dlgm.inference.likelihood import mean_and_error
 from dlgm.learning import AbstractWatcher, Diagnostics, Fitted, TrainingConfig, diagnose, fit
 from dlgm.model import ModelConfig, make_observation, preset
 from dlgm.recipes import recipe_for
@@ -95,7 +96,7 @@ def run(
     compared = [
         ("deep latent Gaussian model, rank one", *likelihood.mean()),
         ("factor analysis (linear, binary)", *linear_scores.mean()),
-        (f"mixture of {components} Bernoullis", *_mean_and_error(mixture_scores)),
+        (f"mixture of {components} Bernoullis", *mean_and_error(mixture_scores)),
     ]
     found = diagnose(model, data.valid, key=keys["diagnose"])
     return Findings(data, config, settings, fitted, found, likelihood, compared, pictures, clock() - began)
@@ -109,10 +110,6 @@ def _best_mixture(data: Dataset, key: Any) -> tuple[int, np.ndarray]:
     }
     best = max(fits, key=lambda K: float(np.mean(fits[K].log_likelihood(data.valid))))
     return best, np.asarray(fits[best].log_likelihood(data.test))
-
-
-def _mean_and_error(scores: np.ndarray) -> tuple[float, float]:
-    return float(scores.mean()), float(scores.std(ddof=1) / np.sqrt(len(scores)))
 
 
 def write_report(found: Findings, seed: int) -> str:

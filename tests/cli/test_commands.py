@@ -40,6 +40,7 @@ def test_fit_writes_a_model_says_how_it_went_and_repeats_itself(tmp_path):
 
     path, again, history = tmp_path / "new" / "digits.dlgm", tmp_path / "again.dlgm", tmp_path / "history.jsonl"
     small = ["--latent", "3", "--hidden", "8", "--epochs", "4", "--batch-size", "100", "--seed", "3"]
+    small[1] = "3,2"  # two layers: every estimator has to take them
     printed = run("fit", "digits", "--out", path, "--history", history, "--gradient-noise", *small)
     assert [json.loads(line)["epoch"] for line in history.read_text().splitlines()] == [1, 2, 3, 4]
     for words in (
@@ -52,7 +53,7 @@ def test_fit_writes_a_model_says_how_it_went_and_repeats_itself(tmp_path):
         assert words in printed
 
     summary = json.loads(run("fit", "digits", "--out", again, "--json", *small))
-    assert (summary["seed"], summary["epochs"], len(summary["diagnostics"]["unit_kl"][0])) == (3, 4, 3)
+    assert (summary["seed"], summary["epochs"], len(summary["diagnostics"]["unit_kl"][1])) == (3, 4, 2)
     for a, b in zip(*(jax.tree.leaves(load_model(p).model) for p in (path, again)), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -141,6 +142,11 @@ WRONG = {
     ("fit", "digits", "--family", "normal"): "normal",
     ("fit", "digits", "--epochs", "0"): "epochs: expected a whole number of at least 1; got 0.",
     ("fit", "digits", "--drop-out", "1"): "drop_out: expected a rate of at least 0 and less than 1; got 1.0.",
+    ("fit", "digit", "--out", "new/x.dlgm"): "Did you mean 'digits'?",
+    ("fit", "digits", "--out", "README/x.dlgm"): "--out: cannot write to README/x.dlgm",
+    ("fit", "mnist", "--preset", "factor-analysis"): "DLGM_DATA",
+    ("fit", "digits", "--preset", "factor-analysis"): "factor-analysis is for the family gaussian; got bernoulli.",
+    ("fit", "digits", "--family", "gaussian", "--bit-flip", "0.1"): "bit_flip: only binary rows have bits to flip",
     ("fit", "digits", "--out", "."): "--out: expected a file to write to; . is a folder.",
     ("score", "digits", "--model", "none.dlgm"): "none.dlgm: no such model file. `dlgm fit` writes one.",
     ("score", "digits", "--model", "MODEL", "--split", "all"): "--split: expected train, valid or test; got 'all'.",

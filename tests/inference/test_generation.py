@@ -37,6 +37,22 @@ def test_posterior_moments_are_exact_for_factor_analysis():
     np.testing.assert_allclose(found.variance, np.tile(np.diag(C), (30, 1)), rtol=1e-4)
 
 
+def test_no_rows_give_no_answers():
+    none = ROWS[:0]
+    assert posterior_moments(FA.model(), none, key=KEY).mean.shape == (0, 2)
+    assert reconstruct(FA.model(), none, key=KEY).shape == (0, 5)
+    assert fill(FA.model(), none, none > 0, key=KEY)[0].shape == (0, 5)
+
+
+def test_moments_are_compiled_once():
+    from dlgm.inference.generation import _moments_block
+
+    before = _moments_block._cache_size()  # type: ignore[attr-defined]
+    for n in (1, 3, 30):
+        posterior_moments(FA.model(), ROWS[:n], key=KEY)
+    assert _moments_block._cache_size() <= before + 1  # type: ignore[attr-defined]
+
+
 def test_conditional_means_and_reconstructions():
     """E[v | xi] = W xi + b; a reconstruction is that at a draw of the posterior: its mean over 400 keys, 5 s.e."""
     xi = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)

@@ -129,7 +129,7 @@ def test_no_rows_have_no_scores():
         (
             np.zeros((2, 5)),
             {"mask": np.ones((2, 4), bool)},
-            "mask: expected booleans of shape (2, 5), true where observed; got bool of shape (2, 4).",
+            "rows: expected a mask of booleans, true where observed, of shape (2, 5); got bool of shape (2, 4).",
         ),
         (np.zeros((2, 5)), {"num_samples": 0}, "num_samples: expected a whole number of at least 1; got 0."),
     ],

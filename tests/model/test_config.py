@@ -44,6 +44,8 @@ def test_unknown_settings_are_refused_by_name():
         ModelConfig.from_dict({"observation": OBSERVATION, "layers": 3})
     with pytest.raises(ValueError, match="preset: expected one of default, factor-analysis"):
         preset("vae", make_observation("bernoulli", columns=6))
+    with pytest.raises(ValueError, match="preset: factor-analysis is for the family gaussian; got bernoulli"):
+        preset("factor-analysis", make_observation("bernoulli", columns=6))
     with pytest.raises(ValueError, match="preset: unknown settings layers"):
         preset("default", make_observation("bernoulli", columns=6), layers=3)
 

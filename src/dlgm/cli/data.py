@@ -4,15 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlgm.cli.errors import UsageError
+from dlgm.cli.options import AsJson, Quiet, Seed, load_data
 
 if TYPE_CHECKING:
     from dlgm.data import Dataset
 
 app = typer.Typer(help="The named data sets: which there are, and what is in them.", no_args_is_help=True)
-
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")]
 
 
 @app.callback()
@@ -21,7 +18,7 @@ def _group() -> None:
 
 
 @app.command("list")
-def list_(quiet: Quiet = False, as_json: AsJson = False) -> None:
+def list_(seed: Seed = 0, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Which data sets there are, and where to put the files of those that are not here.
 
     Example: dlgm data list
@@ -56,6 +53,7 @@ def list_(quiet: Quiet = False, as_json: AsJson = False) -> None:
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A name from `dlgm data list`.")],
+    seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,12 +61,7 @@ def show(
 
     Example: dlgm data show digits
     """
-    from dlgm.data import DataError, load_dataset
-
-    try:
-        summary = _summary(load_dataset(name))
-    except DataError as error:
-        raise UsageError(str(error)) from error
+    summary = _summary(load_data(name))
     if as_json:
         import json
 

@@ -30,7 +30,7 @@ def demo(
 
     from dlgm import demo as story
     from dlgm.artifact import SavedModel, save_model
-    from dlgm.files import write_atomically
+    from dlgm.files import to_json, write_atomically
     from dlgm.learning import TerminalProgress
 
     silent = quiet or as_json
@@ -40,21 +40,13 @@ def demo(
         clock=time.perf_counter,
         epochs=20 if quick else None,
     )
-    save_model(
-        out / "digits.dlgm",
-        SavedModel(
-            found.fitted.model,
-            found.config,
-            {"name": "digits", "shape": list(found.data.shape), "family": found.data.family},
-            {"config": found.settings.to_dict()},
-        ),
-    )
+    summary = {**found.fitted.summary(), "seed": seed, "diagnostics": found.diagnostics.to_dict()}
+    training = {"config": found.settings.to_dict(), "summary": summary}
+    save_model(out / "digits.dlgm", SavedModel(found.fitted.model, found.config, found.data.described(), training))
     write_atomically(out / "report.html", story.write_report(found, seed).encode())
     names = {name: {"mean_log_p": mean, "standard_error": error} for name, mean, error in found.compared}
     if as_json:
-        import json
-
-        typer.echo(json.dumps({"test": names, "seconds": round(found.seconds, 1), "seed": seed}, indent=1))
+        typer.echo(to_json({"test": names, "seconds": round(found.seconds, 1), "seed": seed}))
     elif not quiet:
         typer.echo(f"Test rows of the digits, {story.NUM_SAMPLES:,} importance samples a row:")
         for name, mean, error in found.compared:

@@ -32,6 +32,11 @@ def fit(
     gaussian_noise: Annotated[float | None, typer.Option(help="Scale of Gaussian noise there.")] = None,
     sample_noise: Annotated[float | None, typer.Option(help="Scale of Gaussian noise on the latents.")] = None,
     patience: Annotated[int | None, typer.Option(help="Epochs without a better validation bound; 0: all.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Learning rate: cosine, linear or constant.")] = None,
+    averaging: Annotated[float | None, typer.Option(help="Decay of the parameters' running average; 0: none.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Longest gradient taken as it is; 0: no limit.")] = None,
+    scale: Annotated[str | None, typer.Option(help="The matrices G: full, diagonal or scalar.")] = None,
+    kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
     gradient_noise: Annotated[
         bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
@@ -52,6 +57,7 @@ def fit(
     import jax
 
     from dlgm.artifact import SavedModel, save_model
+    from dlgm.files import to_json
     from dlgm.learning import JsonlHistory, NonFiniteError, TerminalProgress, TrainingConfig, diagnose
     from dlgm.learning import fit as train
     from dlgm.model import make_observation
@@ -66,6 +72,8 @@ def fit(
         "covariance": covariance,
         "rank": rank,
         "structure": structure,
+        "scale": scale,
+        "kappa": kappa,
     }
     asked_training = {
         "epochs": epochs,
@@ -80,6 +88,9 @@ def fit(
         "gaussian_noise": gaussian_noise,
         "sample_noise": sample_noise,
         "patience": patience,
+        "schedule": schedule,
+        "averaging": averaging,
+        "clip": clip,
         "seed": seed,
     }
     with settings_mistakes():
@@ -88,61 +99,55 @@ def fit(
         sizes = dict(recipe.model) if preset == "default" else {}
         config = named(preset, observation, **{**sizes, **_given(asked_model)})
         training = TrainingConfig(**{**recipe.training, **_given(asked_training)})
+        training.check_for(observation.name, validated=True)
         observation.check(dataset.train)
+        observation.check(dataset.valid)
 
     watchers: list[Any] = [] if quiet or as_json else [TerminalProgress(f"fit {data}")]
     if history is not None:
         watchers.append(JsonlHistory(history))
+    described = {"config": training.to_dict()}
     try:
-        with settings_mistakes():
-            fitted = train(config, dataset.train, valid=dataset.valid, config=training, watchers=watchers)
+        fitted = train(config, dataset.train, valid=dataset.valid, config=training, watchers=watchers)
     except NonFiniteError as error:
-        save_model(out, SavedModel(error.model, config, _described(dataset), {"config": training.to_dict()}))
-        raise UsageError(f"{error} They were written to {out}.") from error
+        # Beside the file that was asked for: an earlier model there may be worth more than this one.
+        rescued = out.with_suffix(".last-good.dlgm")
+        save_model(rescued, SavedModel(error.model, config, dataset.described(), described))
+        raise UsageError(f"{str(error).split(' The last good')[0]} The last good weights: {rescued}.") from error
+    save_model(out, SavedModel(fitted.model, config, dataset.described(), described))
 
-    found = diagnose(fitted.model, dataset.valid[:1000], key=jax.random.key(seed))
-    last = fitted.history[fitted.best_epoch - 1]
-    ratios = _signal_to_noise(fitted.model, dataset.valid[:100], seed) if gradient_noise else None
+    key = jax.random.fold_in(jax.random.key(seed), 99)  # apart from the branches that training takes
+    found = diagnose(fitted.model, dataset.valid[:1000], key=key)
     summary = {
         "data": data,
         "out": str(out),
-        "best_epoch": fitted.best_epoch,
-        "epochs": len(fitted.history),
-        "stopped_early": fitted.stopped_early,
-        "seconds": round(fitted.seconds, 1),
-        "train_bound": last["train_bound"],
-        "valid_bound": last["valid_bound"],
+        **fitted.summary(),
         "seed": seed,
         "diagnostics": found.to_dict(),
-        "gradient_signal_to_noise": ratios,
+        "gradient_signal_to_noise": _signal_to_noise(fitted.model, dataset.valid[:100], key)
+        if gradient_noise
+        else None,
     }
-    save_model(
-        out,
-        SavedModel(fitted.model, config, _described(dataset), {"config": training.to_dict(), "summary": summary}),
-    )
+    save_model(out, SavedModel(fitted.model, config, dataset.described(), {**described, "summary": summary}))
     if as_json:
-        import json
-
-        typer.echo(json.dumps(summary, indent=1))
+        typer.echo(to_json(summary))
     elif not quiet:
         used = ", ".join(f"{a} of {k}" for a, k in zip(found.active_units, found.latent, strict=True))
         typer.echo(f"{data}: {len(fitted.history)} epochs in {fitted.seconds:,.0f} s; best epoch {fitted.best_epoch}.")
-        typer.echo(f"Validation bound {last['valid_bound']:.2f} nats a row (training {last['train_bound']:.2f}).")
+        typer.echo(f"Validation bound {summary['valid_bound']:.2f} nats a row (training {summary['train_bound']:.2f}).")
         typer.echo(
             f"Importance-sampled log p(v) on {min(1000, len(dataset.valid)):,} validation rows: {found.log_p:.2f}, "
             f"{found.gap:.2f} above the bound."
         )
         typer.echo(f"Latents in use: {used}.")
-        for estimator, ratio in (ratios or {}).items():
+        for estimator, ratio in (summary["gradient_signal_to_noise"] or {}).items():
             typer.echo(f"Gradient signal-to-noise, two draws a row, {estimator}: {ratio:.3g}")
         for warning in found.warnings:
             typer.echo(f"Warning: {warning}")
         typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
 
 
-def _signal_to_noise(model: Any, rows: Any, seed: int) -> dict[str, float]:
-    import jax
-
+def _signal_to_noise(model: Any, rows: Any, key: Any) -> dict[str, float]:
     from dlgm.learning import gradient_signal_to_noise
     from dlgm.stochastic import LeaveOneOut, Pathwise, Reinforce
 
@@ -151,12 +156,8 @@ def _signal_to_noise(model: Any, rows: Any, seed: int) -> dict[str, float]:
         "REINFORCE": Reinforce(),
         "REINFORCE with leave-one-out baseline": Reinforce(LeaveOneOut()),
     }
-    return gradient_signal_to_noise(model, rows, estimators, num_samples=2, key=jax.random.key(seed))
+    return gradient_signal_to_noise(model, rows, estimators, num_samples=2, key=key)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def _described(dataset: Any) -> dict[str, Any]:
-    return {"name": dataset.name, "shape": list(dataset.shape), "family": dataset.family}

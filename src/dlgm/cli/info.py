@@ -28,10 +28,10 @@ def info(
     parameters = {"generative": count(saved.model.generative), "recognition": count(saved.model.recognition)}
     config = saved.config.to_dict()
     if as_json:
-        import json
+        from dlgm.files import to_json
 
         everything = {"config": config, "parameters": parameters, "data": saved.data, "training": saved.training}
-        typer.echo(json.dumps(everything, indent=1))
+        typer.echo(to_json(everything))
         return
     if quiet:
         return

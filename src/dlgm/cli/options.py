@@ -1,5 +1,6 @@
 """What several commands share: options, and how their values are read."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,10 +87,12 @@ def split_of(dataset: "Dataset", split: str, limit: int | None, saved: "SavedMod
 
 
 def writable(option: str, path: Path, suffixes: tuple[str, ...] = ()) -> Path:
-    """A place a file can be written to, its folder made; said before any work is done."""
+    """A place where a file could be written, seen to before any work is done; nothing is made yet."""
     if path.is_dir():
         raise UsageError(f"{option}: expected a file to write to; {path} is a folder.")
     if suffixes and path.suffix not in suffixes:
         raise UsageError(f"{option}: expected a name ending in {' or '.join(suffixes)}; got {path.name!r}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise UsageError(f"{option}: cannot write to {path}: {nearest} is not a folder one may write to.")
     return path

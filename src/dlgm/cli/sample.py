@@ -45,12 +45,13 @@ def sample(
         np.save(buffer, rows, allow_pickle=False)
     elif out.suffix == ".csv":
         text = StringIO()
-        np.savetxt(text, rows, "%.6g", ",", header=",".join(f"v{i}" for i in range(rows.shape[1])), comments="")
+        np.savetxt(text, rows, "%.9g", ",", header=",".join(f"v{i}" for i in range(rows.shape[1])), comments="")
         buffer.write(text.getvalue().encode())
     else:
         from dlgm.plots import image_grid
 
-        highest = 1.0 if saved.config.observation["family"] == "bernoulli" else 255.0
+        # The data's range, not the model's family: binary images may be modelled by any.
+        highest = 1.0 if saved.data.get("family") == "bernoulli" else 255.0
         images = np.clip(rows / highest, 0, 1).reshape(num, *shape)
         image_grid(images, columns=int(np.ceil(np.sqrt(num)))).savefig(buffer, format="png", dpi=150)
     write_atomically(out, buffer.getvalue())

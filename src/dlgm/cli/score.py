@@ -36,24 +36,36 @@ def score(
     from rich.console import Console
     from rich.progress import Progress
 
-    from dlgm.files import write_atomically
+    from dlgm.files import to_json, write_atomically
     from dlgm.inference import log_likelihood
 
     began = time.perf_counter()
-    with Progress(console=Console(stderr=True), disable=quiet or as_json, transient=True) as bar:
+    console = Console(stderr=True)
+    shown = not (quiet or as_json)
+    told = 0
+
+    def tell(done: int) -> None:
+        """Move the bar or, where there is no terminal, print a line at every tenth."""
+        nonlocal told
+        bar.update(task, completed=done)
+        if shown and not console.is_terminal and done * 10 // len(rows) > told:
+            told = done * 10 // len(rows)
+            print(f"score {data}: {done:,} of {len(rows):,} rows", file=console.file)
+
+    with Progress(console=console, disable=not (shown and console.is_terminal), transient=True) as bar:
         task = bar.add_task(f"score {data}", total=len(rows))
         scores = log_likelihood(
             saved.model,
             rows,
             num_samples=samples,
             key=jax.random.key(seed),
-            progress=lambda done: bar.update(task, completed=done),
+            progress=tell,
         )
     seconds = time.perf_counter() - began
     if out is not None:
         buffer = io.StringIO()
         table = np.column_stack(scores)
-        np.savetxt(buffer, table, "%.6g", ",", header=",".join(scores._fields), comments="")
+        np.savetxt(buffer, table, "%.9g", ",", header=",".join(scores._fields), comments="")
         write_atomically(out, buffer.getvalue().encode())
     mean, error = scores.mean()
     monte_carlo = float(np.sqrt(np.sum(scores.standard_error.astype(np.float64) ** 2)) / len(rows))
@@ -71,9 +83,7 @@ def score(
         "seconds": round(seconds, 1),
     }
     if as_json:
-        import json
-
-        typer.echo(json.dumps(result, indent=1))
+        typer.echo(to_json(result))
     elif not quiet:
         typer.echo(f"{data}, {split}: {len(rows):,} rows, {samples:,} importance samples each, {seconds:,.0f} s.")
         typer.echo(f"-ln p(v) = {-mean:.2f} nats a row.")

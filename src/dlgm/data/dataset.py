@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
@@ -31,6 +32,10 @@ class Dataset:
     shape: tuple[int, ...]
     family: str  # the observation family to model it with by default: "bernoulli" or "discretised-logistic"
     labels: dict[str, Int[np.ndarray, "_"]] = field(default_factory=dict)  # class ids by split; empty without classes
+
+    def described(self) -> dict[str, Any]:
+        """Name, shape and family, for a model file."""
+        return {"name": self.name, "shape": list(self.shape), "family": self.family}
 
     def __post_init__(self) -> None:
         num_values = math.prod(self.shape)

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax import Array
@@ -63,16 +62,22 @@ class Latents(NamedTuple):
 def posterior_moments(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Latents:
     r"""Mean and variances of $q(\xi \mid v)$. (For a directed posterior: given one draw of the layers above.)"""
     rows, mask = as_rows(model, rows, mask)
+    return map_blocks(lambda v, m, h: _moments_block(model, v, m, h, key), rows, mask, _BLOCK)
 
-    @eqx.filter_jit
-    def block(v: Any, m: Any, hashes: Any) -> Latents:
-        def one(v: Any, m: Any, h: Any) -> Latents:
-            q = model.posterior(v, m).gaussian(row_key(key, h))
-            return Latents(q.mean, q.variance)
 
-        return jax.vmap(one)(v, m, hashes)
+@jax.jit
+def _moments_block(
+    model: Model,
+    rows: Float[Array, "b x"],
+    mask: Bool[Array, "b x"] | None,
+    hashes: UInt32[Array, "b 2"],
+    key: Key[Array, ""],
+) -> Latents:
+    def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, h: UInt32[Array, "2"]) -> Latents:
+        q = model.posterior(v, m).gaussian(row_key(key, h))
+        return Latents(q.mean, q.variance)
 
-    return map_blocks(block, rows, mask, _BLOCK)
+    return jax.vmap(one)(rows, mask, hashes)
 
 
 def reconstruct(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Float[np.ndarray, "n x"]:

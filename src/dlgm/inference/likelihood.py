@@ -29,9 +29,14 @@ class Likelihood(NamedTuple):
 
     def mean(self) -> tuple[float, float]:
         """The mean of log p over rows, and the standard error of that mean (rows taken as drawn from a population)."""
-        n = len(self.log_p)
-        spread = float(np.std(self.log_p, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-        return float(np.mean(self.log_p, dtype=np.float64)), spread
+        return mean_and_error(np.asarray(self.log_p))
+
+
+def mean_and_error(scores: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    """The mean, and its standard error; NaN for the error of a single score."""
+    n = len(scores)
+    spread = np.std(scores, ddof=1, dtype=np.float64) / np.sqrt(n) if n > 1 else float("nan")
+    return float(np.mean(scores, dtype=np.float64)), float(spread)
 
 
 def log_likelihood(
@@ -58,22 +63,7 @@ def log_likelihood(
     if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
         raise ValueError(f"num_samples: expected a whole number of at least 1; got {num_samples!r}.")
     rows, mask = as_rows(model, rows, mask)
-    if len(rows) == 0:
-        empty = np.zeros(0, np.float32)
-        return Likelihood(empty, empty, empty, empty)
-
-    done = 0
-
-    def one_block(v: Any, m: Any, hashes: Any) -> Likelihood:
-        nonlocal done
-        result = _score_block(model, v, m, hashes, key, num_samples)
-        if progress is not None:
-            jax.block_until_ready(result)
-            done = min(done + _ROWS, len(rows))
-            progress(done)
-        return result
-
-    return map_blocks(one_block, rows, mask, _ROWS)
+    return map_blocks(lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, _ROWS, progress)
 
 
 @jax.jit

@@ -7,34 +7,43 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float, Key, UInt32
+from jaxtyping import Bool, Float, Key, Shaped, UInt32
 
 from dlgm.model import Model
 
 
-def as_rows(model: Model, rows: Any, mask: Any) -> tuple[Float[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
-    """Rows the model can be asked about, as float32, and their mask; a message where they do not fit."""
+def as_rows(
+    model: Model, rows: Any, mask: Any, name: str = "rows"
+) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
+    """Rows the model can be asked about and their mask, or a message that says why not.
+
+    Bytes stay bytes, which saves memory; everything else becomes float32.
+    """
     rows = np.asarray(rows)
     observation = model.generative.observation
     if rows.ndim != 2 or rows.shape[1] != observation.columns:
         hint = " Flatten images first." if rows.ndim > 2 else " Put one row into a list." if rows.ndim == 1 else ""
-        raise ValueError(f"rows: expected (n, {observation.columns}) values; got shape {rows.shape}.{hint}")
+        raise ValueError(f"{name}: expected (n, {observation.columns}) values; got shape {rows.shape}.{hint}")
     if mask is not None:
         mask = np.asarray(mask)
         if mask.shape != rows.shape or mask.dtype != bool:
             raise ValueError(
-                f"mask: expected booleans of shape {rows.shape}, true where observed; "
+                f"{name}: expected a mask of booleans, true where observed, of shape {rows.shape}; "
                 f"got {mask.dtype} of shape {mask.shape}."
             )
+    if rows.dtype not in (np.uint8, np.int8, bool):
+        with np.errstate(over="ignore"):
+            rows = rows.astype(np.float32)  # before the check: what is finite in float64 may not be here
     if len(rows):
         observation.check(rows, mask)
-    return rows.astype(np.float32), mask
+    return rows, mask
 
 
-def row_hashes(rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None) -> UInt32[np.ndarray, "n 2"]:
+def row_hashes(rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None) -> UInt32[np.ndarray, "n 2"]:
     """64 bits a row, from what was observed of it: the same wherever the row stands, and whatever lies in its holes."""
     # Adding zero turns -0.0, which equals 0.0, into it.
-    values = rows + np.float32(0) if mask is None else np.where(mask, rows + np.float32(0), np.float32(0))
+    values = rows.astype(np.float32) + np.float32(0)
+    values = values if mask is None else np.where(mask, values, np.float32(0))
     bits = None if mask is None or mask.all() else np.packbits(mask, axis=1)
     hashes = np.empty((len(rows), 2), np.uint32)
     for i, row in enumerate(values):
@@ -53,7 +62,7 @@ Block = tuple[Float[np.ndarray, "b x"], Bool[np.ndarray, "b x"] | None, UInt32[n
 
 
 def blocks(
-    rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None, size: int
+    rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None, size: int
 ) -> Iterator[tuple[Block, int]]:
     """Blocks of exactly `size` rows, the last one filled up with copies of its last row, and how many rows are real.
 
@@ -61,17 +70,28 @@ def blocks(
     """
     for start in range(0, len(rows), size):
         index = np.minimum(np.arange(start, start + size), len(rows) - 1)
-        piece = rows[index]
+        piece = rows[index].astype(np.float32)
         piece_mask = None if mask is None else mask[index]
         real = min(size, len(rows) - start)
         yield (piece, piece_mask, row_hashes(piece, piece_mask)), real
 
 
 def map_blocks(
-    f: Callable[..., Any], rows: Float[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None, size: int
+    f: Callable[..., Any],
+    rows: Shaped[np.ndarray, "n x"],
+    mask: Bool[np.ndarray, "n x"] | None,
+    size: int,
+    progress: Callable[[int], None] | None = None,
 ) -> Any:
-    """`f(rows, mask, hashes)` over blocks, its results put together on the host. At least one row."""
-    pieces = []
+    """`f(rows, mask, hashes)` over blocks, its results put together on the host; `progress` is told the rows done."""
+    if len(rows) == 0:
+        nothing = np.zeros((size, rows.shape[1]), np.float32)
+        shapes = jax.eval_shape(f, nothing, None if mask is None else nothing > 0, np.zeros((size, 2), np.uint32))
+        return jax.tree.map(lambda leaf: np.zeros((0, *leaf.shape[1:]), leaf.dtype), shapes)
+    pieces, done = [], 0
     for block, real in blocks(rows, mask, size):
         pieces.append(jax.tree.map(lambda leaf, real=real: np.asarray(leaf)[:real], f(*block)))
+        done += real
+        if progress is not None:
+            progress(done)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *pieces)

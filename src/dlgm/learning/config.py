@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.noise import Noise
-from dlgm.learning.objective import AbstractObjective, FreeEnergy
+from dlgm.learning.objective import AbstractObjective, FreeEnergy, check_num_samples
 
 OPTIMISERS = {
     # Hinton's RMSprop, the paper's choice, with the bias of the first steps taken out as in Adam: without that, the
@@ -36,7 +36,7 @@ class TrainingConfig:
     epochs: int = 200  # passes over the data at most
     batch_size: int = 200  # rows in a step; the paper's
     objective: str = "free-energy"  # or importance-weighted
-    num_samples: int = 1  # draws of the latents a row
+    num_samples: int | None = None  # draws of the latents a row. None: 1, or 5 for the importance-weighted bound
     optimiser: str = "rmsprop"  # one of OPTIMISERS
     learning_rate: float = 1e-3  # at its highest
     schedule: str = "cosine"  # how the rate falls to zero over the epochs: cosine, linear, or constant
@@ -55,7 +55,6 @@ class TrainingConfig:
         for name, least in (
             ("epochs", 1),
             ("batch_size", 1),
-            ("num_samples", 1),
             ("patience", 0),
             ("validate_every", 1),
             ("seed", 0),
@@ -70,6 +69,9 @@ class TrainingConfig:
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: expected one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        if self.num_samples is not None:
+            # A single importance weight is the free energy again, and a noisier one.
+            check_num_samples(self.num_samples, at_least=2 if self.objective == "importance-weighted" else 1)
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: expected a positive number; got {self.learning_rate!r}.")
         if not 0 <= self.warm_up <= 1:
@@ -87,8 +89,17 @@ class TrainingConfig:
     def make_objective(self) -> AbstractObjective:
         """The objective by its name."""
         if self.objective == "importance-weighted":
-            return ImportanceWeighted(self.num_samples)
-        return FreeEnergy(self.num_samples)
+            return ImportanceWeighted(self.num_samples or 5)
+        return FreeEnergy(self.num_samples or 1)
+
+    def check_for(self, family: str, *, validated: bool) -> None:
+        """Refuse settings that do not go with the data."""
+        if self.patience and not validated:
+            raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
+        if self.bit_flip and family != "bernoulli":
+            raise ValueError(
+                f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise."
+            )
 
     def learning_rates(self, num_steps: int) -> optax.Schedule:
         """The learning rate at each step, with a short linear rise at the start."""
@@ -99,7 +110,8 @@ class TrainingConfig:
             "linear": optax.linear_schedule(self.learning_rate, 0.0, left),
             "constant": optax.constant_schedule(self.learning_rate),
         }[self.schedule]
-        return optax.join_schedules([optax.linear_schedule(0.0, self.learning_rate, rise), falling], [rise])
+        rising = optax.linear_schedule(self.learning_rate / rise, self.learning_rate, rise)
+        return optax.join_schedules([rising, falling], [rise])
 
     def make_optimiser(self, num_steps: int) -> optax.GradientTransformation:
         """The optimiser with its schedule, and the gradient's length limited."""

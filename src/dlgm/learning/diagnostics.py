@@ -92,6 +92,8 @@ def gradient_signal_to_noise(
 
     Over `num_draws` draws of the latents for the same rows, so that the noise is the estimator's alone.
     """
+    if num_draws < 2:
+        raise ValueError(f"num_draws: expected at least 2, to see a spread; got {num_draws}.")
     rows = jnp.asarray(rows, jnp.float32)
 
     def ratio(estimator: AbstractEstimator) -> Float[Array, ""]:
@@ -104,21 +106,22 @@ def gradient_signal_to_noise(
 
             return jax.grad(loss)(model.recognition)
 
-        def add(sums: tuple[Any, Any], k: Key[Array, ""]) -> tuple[tuple[Any, Any], None]:
-            g = gradient(k)
-            first, second = sums
-            return (
-                jax.tree.map(jnp.add, first, g),
-                jax.tree.map(lambda s, x: s + x**2, second, g),
-            ), None
-
+        # Two passes over the same draws: the difference of two sums would lose a small variance to rounding.
+        keys = jax.random.split(key, num_draws)
         zeros = jax.tree.map(jnp.zeros_like, model.recognition)
-        (first, second), _ = jax.lax.scan(add, (zeros, zeros), jax.random.split(key, num_draws))
-        total_square = optax.tree.norm(jax.tree.map(lambda s: s / num_draws, first), squared=True)
-        power = sum(jax.tree.leaves(jax.tree.map(jnp.sum, second))) / num_draws
-        variance = (power - total_square) * num_draws / (num_draws - 1)
+
+        def add(total: Any, k: Key[Array, ""]) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, gradient(k)), None
+
+        mean = jax.tree.map(lambda total: total / num_draws, jax.lax.scan(add, zeros, keys)[0])
+
+        def add_square(total: Float[Array, ""], k: Key[Array, ""]) -> tuple[Float[Array, ""], None]:
+            deviation = jax.tree.map(jnp.subtract, gradient(k), mean)
+            return total + optax.tree.norm(deviation, squared=True), None
+
+        variance = jax.lax.scan(add_square, jnp.zeros(()), keys)[0] / (num_draws - 1)
         # |mean|^2 over-states |E g|^2 by the variance of the mean.
-        signal = jnp.maximum(total_square - variance / num_draws, 0)
+        signal = jnp.maximum(optax.tree.norm(mean, squared=True) - variance / num_draws, 0)
         return jnp.sqrt(signal / variance)
 
     return {name: float(jax.jit(ratio)(estimator)) for name, estimator in estimators.items()}

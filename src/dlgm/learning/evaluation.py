@@ -1,22 +1,27 @@
 """The bound on held-out rows, without training's noise."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Key, Shaped
 
-from dlgm.learning.objective import FreeEnergy
+from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.model import Model
 
 _BLOCK = 500  # rows evaluated at a time: what memory grows with
 
 
-@jax.jit
+@eqx.filter_jit
 def bounds(
-    model: Model, rows: Shaped[Array, "n x"], mask: Bool[Array, "n x"] | None = None, *, key: Key[Array, ""]
+    model: Model,
+    rows: Shaped[Array, "n x"],
+    mask: Bool[Array, "n x"] | None = None,
+    *,
+    objective: AbstractObjective = FreeEnergy(),
+    key: Key[Array, ""],
 ) -> Float[Array, " n"]:
-    r"""$-F(v)$ of every row, one draw each: a lower bound on $\log p(v)$, in nats."""
-    objective = FreeEnergy()
+    r"""A lower bound on $\log p(v)$ of every row, in nats: $-F(v)$, or the negative of another objective."""
     keys = jax.random.split(key, rows.shape[0])
 
     def one(row: tuple) -> Float[Array, ""]:
@@ -27,7 +32,12 @@ def bounds(
 
 
 def mean_bound(
-    model: Model, rows: Shaped[Array, "n x"], mask: Bool[Array, "n x"] | None = None, *, key: Key[Array, ""]
+    model: Model,
+    rows: Shaped[Array, "n x"],
+    mask: Bool[Array, "n x"] | None = None,
+    *,
+    objective: AbstractObjective = FreeEnergy(),
+    key: Key[Array, ""],
 ) -> Float[Array, ""]:
     """The mean of `bounds` over rows."""
-    return jnp.mean(bounds(model, rows, mask, key=key))
+    return jnp.mean(bounds(model, rows, mask, objective=objective, key=key))

@@ -9,14 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.sharding import Mesh
 from jaxtyping import Bool, Shaped
 
+from dlgm.inference.rows import as_rows
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.mesh import everywhere, make_mesh
-from dlgm.learning.objective import AbstractObjective
+from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Info, State, make_epoch, start_state
 from dlgm.model import Model, ModelConfig, build_model, initialise
@@ -47,6 +47,18 @@ class Fitted:
     best_epoch: int  # the epoch whose weights `model` holds
     seconds: float
     stopped_early: bool
+
+    def summary(self) -> dict[str, Any]:
+        """The story in a few plain values, for JSON."""
+        best = self.history[self.best_epoch - 1]
+        return {
+            "best_epoch": self.best_epoch,
+            "epochs": len(self.history),
+            "stopped_early": self.stopped_early,
+            "seconds": round(self.seconds, 1),
+            "train_bound": best["train_bound"],
+            "valid_bound": best["valid_bound"],
+        }
 
 
 def fit(
@@ -89,14 +101,10 @@ def fit(
     """
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
     built = model if isinstance(model, Model) else build_model(model, key=key_model)
+    config.check_for(built.generative.observation.name, validated=valid is not None)
     rows, mask = _as_data("rows", rows, mask, built)
     if valid is not None:
         valid, valid_mask = _as_data("valid", valid, valid_mask, built)
-    elif config.patience:
-        raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
-    family = built.generative.observation.name
-    if config.bit_flip and family != "bernoulli":
-        raise ValueError(f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise.")
     if isinstance(model, ModelConfig):
         model = initialise(built, rows, mask)
 
@@ -104,17 +112,15 @@ def fit(
     num_rows = len(rows)
     batch_size = min(config.batch_size, num_rows) // mesh.size * mesh.size
     if batch_size == 0:
-        raise ValueError(f"rows: expected at least {mesh.size}, one for each device; got {num_rows}.")
+        least = "rows" if num_rows < mesh.size else "batch_size"
+        got = num_rows if num_rows < mesh.size else config.batch_size
+        raise ValueError(f"{least}: expected at least {mesh.size}, one for each device; got {got}.")
     steps_per_epoch = num_rows // batch_size
     optimiser = config.make_optimiser(steps_per_epoch * config.epochs)
-    run_epoch = make_epoch(
-        config,
-        objective or config.make_objective(),
-        optimiser,
-        num_rows=num_rows,
-        batch_size=batch_size,
-        mesh=mesh,
-    )
+    objective = objective or config.make_objective()
+    # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter.
+    judge = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
+    run_epoch = make_epoch(config, objective, optimiser, num_rows=num_rows, batch_size=batch_size, mesh=mesh)
     state = jax.device_put(start_state(model, optimiser, key_run), everywhere(mesh))
     data = jax.device_put((rows, mask), everywhere(mesh))
     held_out = jax.device_put((valid, valid_mask), everywhere(mesh))
@@ -135,7 +141,15 @@ def fit(
             elapsed = time.perf_counter() - started
             bound = None
             if valid is not None and (epoch % config.validate_every == 0 or epoch == config.epochs):
-                bound = float(mean_bound(state.averaged, *held_out, key=key_valid))
+                bound = float(mean_bound(state.averaged, *held_out, objective=judge, key=key_valid))
+                if not np.isfinite(bound):
+                    raise NonFiniteError(
+                        f"Training stopped after epoch {epoch}: the bound on the validation rows is {bound}. They may "
+                        "hold values far outside the training rows' range. The best weights before are kept in `model` "
+                        "of this error.",
+                        epoch * steps_per_epoch,
+                        best,
+                    )
                 if bound > best_bound:
                     best, best_bound, best_epoch = jax.tree.map(jnp.copy, state.averaged), bound, epoch
             record = {
@@ -149,8 +163,9 @@ def fit(
             history.append(record)
             for watcher in watchers:
                 watcher.epoch(record)
-            warm = epoch > config.warm_up * config.epochs
-            if config.patience and warm and epoch - max(best_epoch, config.warm_up * config.epochs) >= config.patience:
+            # Patience counts from the end of the warm-up, and runs out only at a look that found nothing better.
+            waited = epoch - max(best_epoch, config.warm_up * config.epochs)
+            if config.patience and bound is not None and waited >= config.patience:
                 stopped = epoch < config.epochs
                 break
     if not best_epoch:
@@ -185,7 +200,7 @@ def _non_finite(state: State, record: dict[str, Any], model: Model) -> NonFinite
     first = int(np.argmax(record["causes"]))
     return NonFiniteError(
         f"Training stopped at step {step}: {CAUSES[first]} is not finite. {_ADVICE[first]} "
-        f"The loss before was {record['loss']:.4g} a row. The last good weights are kept in `model` of this error.",
+        "The last good weights are kept in `model` of this error.",
         step,
         jax.tree.map(jnp.copy, model),
     )
@@ -193,23 +208,12 @@ def _non_finite(state: State, record: dict[str, Any], model: Model) -> NonFinite
 
 def _as_data(
     name: str, rows: Any, mask: Any, model: Model
-) -> tuple[Shaped[Array | np.ndarray, "n x"], Bool[Array | np.ndarray, "n x"] | None]:
-    """Rows and mask as arrays the observation family accepts; small integers stay as they are, to save memory."""
-    rows = np.asarray(rows)
-    observation = model.generative.observation
-    if rows.ndim != 2 or rows.shape[1] != observation.columns or len(rows) == 0:
-        hint = " Flatten images first." if rows.ndim > 2 else ""
-        raise ValueError(f"{name}: expected (n, {observation.columns}) values, n > 0; got shape {rows.shape}.{hint}")
-    if mask is not None:
-        mask = np.asarray(mask)
-        if mask.shape != rows.shape or mask.dtype != bool:
-            raise ValueError(
-                f"{name}: expected a mask of booleans, true where observed, of shape {rows.shape}; "
-                f"got {mask.dtype} of shape {mask.shape}."
-            )
-        mask = None if mask.all() else mask
-    observation.check(rows, mask)
-    return rows if rows.dtype in (np.uint8, np.int8, bool) else rows.astype(np.float32), mask
+) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
+    """Rows the model can learn from: at least one, and without a mask that says nothing."""
+    rows, mask = as_rows(model, rows, mask, name)
+    if len(rows) == 0:
+        raise ValueError(f"{name}: expected at least one row; got none.")
+    return rows, None if mask is None or mask.all() else mask
 
 
 __all__ = ["Fitted", "NonFiniteError", "fit"]

@@ -66,21 +66,22 @@ class FreeEnergy(AbstractObjective):
         key: Key[Array, ""],
     ) -> Terms:
         """The free energy of one row."""
-        key_inputs, key_latents, key_draws = jax.random.split(key, 3)
+        key_inputs, key_latents, key_draws, key_estimator = jax.random.split(key, 4)
         posterior = model.recognition(noisy_inputs(model, v, mask, noise, key_inputs))
 
-        def log_likelihood(xi: Float[Array, " k"]) -> Float[Array, ""]:
-            return model.generative.log_likelihood(v, noise.corrupt_latents(xi, key_latents), mask)
+        def log_likelihood(xi: Float[Array, " k"], k: Key[Array, ""] = key_latents) -> Float[Array, ""]:
+            return model.generative.log_likelihood(v, noise.corrupt_latents(xi, k), mask)
 
         xi, kl = jax.vmap(posterior.sample)(jax.random.split(key_draws, self.num_samples))
-        reconstruction, kl = -jnp.mean(jax.vmap(log_likelihood)(xi)), jnp.mean(kl, axis=0)
+        log_v = jax.vmap(log_likelihood)(xi, jax.random.split(key_latents, self.num_samples))
+        reconstruction, kl = -jnp.mean(log_v), jnp.mean(kl, axis=0)
         if isinstance(self.estimator, Pathwise):
             loss = reconstruction + beta * jnp.sum(kl)
         else:
             loss = posterior.free_energy(
                 log_likelihood,
                 jnp.asarray(beta),
-                key=key_draws,
+                key=key_estimator,
                 estimator=self.estimator,
                 num_samples=self.num_samples,
             )

@@ -1,17 +1,18 @@
 """Watching a run: a progress bar, plain lines where there is no terminal, and a file of records."""
 
-import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from dlgm.files import to_json
+
 # One epoch, as plain numbers: see `fit` for the entries.
 Record = Mapping[str, Any]
 
 
-class AbstractWatcher:
+class AbstractWatcher(ABC):
     """Told of each epoch. Used as a context, so that bars are cleared and files closed however training ends."""
 
     def __enter__(self) -> "AbstractWatcher":
@@ -22,19 +23,19 @@ class AbstractWatcher:
     ) -> None:
         self.close()
 
-    def start(self, epochs: int) -> None:
+    def start(self, epochs: int) -> None:  # noqa: B027
         """Before the first epoch."""
 
     @abstractmethod
     def epoch(self, record: Record) -> None:
         """After an epoch."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """After the last, or when training fails."""
 
 
 class JsonlHistory(AbstractWatcher):
-    """Appends a line of JSON an epoch to a file, complete at every moment."""
+    """A file with a line of JSON an epoch, written through as it happens."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +49,7 @@ class JsonlHistory(AbstractWatcher):
     def epoch(self, record: Record) -> None:
         """One line, written through."""
         assert self._file is not None
-        self._file.write(json.dumps(record) + "\n")
+        self._file.write(to_json(record, indent=None) + "\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -62,15 +63,13 @@ class TerminalProgress(AbstractWatcher):
 
     def __init__(self, description: str = "training") -> None:
         self.description = description
-        self._epochs = 0
-        self._last_line = 0
 
     def start(self, epochs: int) -> None:
         """Draw the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        self._epochs = epochs
+        self._epochs, self._last_line, self._valid_bound = epochs, 0, None
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -88,7 +87,10 @@ class TerminalProgress(AbstractWatcher):
 
     def epoch(self, record: Record) -> None:
         """Move the bar, or print a line at every twentieth of the run."""
-        numbers = summary_line(record)
+        # Not every epoch looks at the validation rows: between looks the last bound stays in sight.
+        if record.get("valid_bound") is not None:
+            self._valid_bound = record["valid_bound"]
+        numbers = summary_line({**record, "valid_bound": self._valid_bound})
         self._bar.update(self._task, completed=record["epoch"], numbers=numbers)
         due = record["epoch"] * 20 // self._epochs
         if not self._console.is_terminal and due > self._last_line:

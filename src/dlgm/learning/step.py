@@ -16,7 +16,7 @@ from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
 from dlgm.model import Model
 
 # Why a step was refused: the place of each flag in Info.causes.
-CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the parameters after the update")
+CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the update of the parameters")
 
 
 class State(eqx.Module):
@@ -83,7 +83,7 @@ def make_epoch(
         (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
         updates, optimiser_state = optimiser.update(gradient, state.optimiser, state.model)
         model = optax.apply_updates(state.model, updates)
-        # A plain average at first, when the start still weighs too much, and an exponential one later.
+        # A short memory at first, while the start still weighs too much, and a longer one later.
         t = state.step.astype(jnp.float32)
         decay = jnp.minimum(config.averaging, (1 + t) / (10 + t))
         averaged = jax.tree.map(lambda a, m: decay * a + (1 - decay) * m, state.averaged, model)
@@ -95,18 +95,17 @@ def make_epoch(
         sound = state.sound & ~jnp.any(causes)
         after = State(model, averaged, optimiser_state, state.key, state.step + 1, sound)
         kept = jax.tree.map(lambda new, old: jnp.where(sound, new, old), _without_key(after), _without_key(state))
-        state = eqx.tree_at(lambda s: s.sound, eqx.combine(kept, state), sound)
         info = Info(
             loss=value,
             reconstruction=jnp.mean(terms.reconstruction),
             kl=jnp.mean(terms.kl, axis=0),
-            prior=model.generative.penalty() / num_rows,
+            prior=state.model.generative.penalty() / num_rows,
             gradient_norm=norm,
             beta=beta,
             learning_rate=jnp.asarray(rates(state.step)),
             causes=causes,
         )
-        return state, info
+        return eqx.tree_at(lambda s: s.sound, eqx.combine(kept, state), sound), info
 
     def epoch(state: State, rows: Shaped[Array, "n x"], mask: Bool[Array, "n x"] | None) -> tuple[State, Info]:
         key = jax.random.fold_in(jax.random.fold_in(state.key, 0), state.step // steps_per_epoch)

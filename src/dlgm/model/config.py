@@ -14,7 +14,7 @@ from jaxtyping import Key
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
 from dlgm.model.model import Model
-from dlgm.model.networks import MLP, NONLINEARITIES
+from dlgm.model.networks import MLP, NONLINEARITIES, gain_of
 from dlgm.model.observations import observation_from_config
 from dlgm.model.recognition import RecognitionModel
 from dlgm.model.scales import SCALES
@@ -127,13 +127,12 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
     nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]
     trunk = None
     if hidden:
-        gain = 2**0.5 if nonlinearity == "relu" else 1.0
         trunk = MLP(
             observation.num_inputs,
             hidden[:-1],
             hidden[-1],
             nonlinearity=nonlinearity,
-            output_gain=gain,
+            output_gain=gain_of(nonlinearity),
             key=key_trunk,
         )
     num_features = hidden[-1] if hidden else observation.num_inputs

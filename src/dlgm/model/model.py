@@ -19,7 +19,7 @@ class Model(eqx.Module):
     recognition: RecognitionModel
 
     def encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> Float[Array, " i"]:
-        """A row as the recognition model sees it: finite numbers of order one, holes at zero."""
+        """A row as the recognition model sees it: finite numbers, in the family's own coordinate, zero in holes."""
         return self.generative.observation.encode(v, mask)
 
     def posterior(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> AbstractPosterior:

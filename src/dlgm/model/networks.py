@@ -22,6 +22,11 @@ NONLINEARITIES: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def gain_of(nonlinearity: str) -> float:
+    """The gain that makes up for what a non-linearity takes from the signal: rectifiers halve its square."""
+    return 2**0.5 if nonlinearity in ("relu", "leaky-relu", "gelu", "silu", "elu") else 1.0
+
+
 class Affine(eqx.Module):
     r"""$W x + b$, with $W_{ij} \sim N(0, \text{gain}^2 / \text{fan-in})$ at the start and $b = 0$.
 
@@ -65,8 +70,7 @@ class MLP(eqx.Module):
     ) -> None:
         sizes = [num_in, *hidden, num_out]
         keys = jax.random.split(key, len(sizes) - 1)
-        hidden_gain = 2**0.5 if nonlinearity in ("relu", "leaky-relu", "gelu", "silu", "elu") else 1.0
-        gains = [hidden_gain] * len(hidden) + [output_gain]
+        gains = [gain_of(nonlinearity)] * len(hidden) + [output_gain]
         self.layers = tuple(
             Affine(i, o, gain=gain, key=k) for i, o, gain, k in zip(sizes[:-1], sizes[1:], gains, keys, strict=True)
         )

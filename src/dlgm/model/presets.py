@@ -15,6 +15,7 @@ class Preset:
 
     description: str
     settings: Mapping[str, Any]
+    families: tuple[str, ...] = ()  # the observation families it is defined for; none named: any
 
 
 PRESETS: dict[str, Preset] = {
@@ -22,10 +23,12 @@ PRESETS: dict[str, Preset] = {
     "factor-analysis": Preset(
         "one layer, linear; with a Gaussian family of per-column variance, factor analysis (the posterior is exact)",
         {"latent": (40,), "hidden": (), "scale": "scalar", "covariance": "full"},
+        ("gaussian",),
     ),
     "bernoulli-factor-analysis": Preset(
         "one layer, linear, for binary rows: the 106.00 row of the paper's table 1",
         {"latent": (100,), "hidden": (), "scale": "scalar", "recognition_hidden": (200, 200)},
+        ("bernoulli",),
     ),
     "nlgbn": Preset(
         "non-linear Gaussian belief network, T(h) = A f(h) + b, two layers",
@@ -62,6 +65,9 @@ def preset(name: str, observation: AbstractObservation, **changes: Any) -> Model
     """
     if name not in PRESETS:
         raise ValueError(f"preset: expected one of {', '.join(PRESETS)}; got {name!r}.")
+    families = PRESETS[name].families
+    if families and observation.name not in families:
+        raise ValueError(f"preset: {name} is for the family {' or '.join(families)}; got {observation.name}.")
     known = {f.name for f in dataclasses.fields(ModelConfig) if f.init and f.name != "observation"}
     if unknown := sorted(set(changes) - known):
         raise ValueError(f"preset: unknown settings {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")

@@ -1,5 +1,7 @@
 """Bonnet and Price with Hessian-vector products in place of the Hessian."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,10 +9,9 @@ import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key, PyTree
 
-from dlgm.gaussians import AbstractGaussian
 from dlgm.stochastic.bonnet_price import refuse_kinks, require_gaussian
 from dlgm.stochastic.derivatives import gradient, hessian_times
-from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, base_draw, rebuild, transport
+from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, base_draw, law_of, rebuild, transport
 from dlgm.stochastic.weak import weak
 
 
@@ -53,18 +54,19 @@ class BonnetPriceHVP(AbstractEstimator):
         """`f` at the draws, with eq. 9 as its derivative."""
         q = require_gaussian(q, "BonnetPriceHVP")
         eps, probes = draws
-        return weak(_ProbedPrice(probes, type(q)), f, arguments(q), transport(q, eps))
+        return weak(_ProbedPrice(probes, law_of(q)), f, arguments(q), transport(q, eps))
 
 
 class _ProbedPrice(eqx.Module):
-    """The rule, holding its probes; `law` is the class that the arguments belong to."""
+    """The rule, holding its probes; `law` is what `rebuild` makes of the arguments."""
 
     probes: Float[Array, "s p *batch k"] | None
-    law: type[AbstractGaussian] = eqx.field(static=True)
+    law: Any = eqx.field(static=True)
 
     def __call__(self, f: Pointwise, theta: dict[str, Array], d_theta: dict[str, Array | None], x: Array) -> Array:
         d_theta_full = {name: jnp.zeros_like(theta[name]) if d is None else d for name, d in d_theta.items()}
-        bonnet = jnp.sum(gradient(f, x) * d_theta_full["mean"], axis=-1)
+        _, d_mu = jax.jvp(lambda args: rebuild(self.law, args).mean, (theta,), (d_theta_full,))
+        bonnet = jnp.sum(gradient(f, x) * d_mu, axis=-1)
 
         def price(zeta: Array) -> Array:
             def scaled(args: dict[str, Array]) -> Array:

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key, PyTree
 
-from dlgm.gaussians import AbstractGaussian
+from dlgm.gaussians import AbstractGaussian, BlockGaussian
 
 # f applied to every point of an array: (s, *batch, *event) -> (s, *batch), each output from its own point alone.
 Pointwise = Callable[[Array], Array]
@@ -58,6 +58,9 @@ def transport(q: dist.Distribution, base: Array) -> Array:
 
 def arguments(q: dist.Distribution) -> dict[str, Any]:
     """The constructor's arguments of a law, by name. (Its leaves may repeat them: StudentT holds `df` twice.)"""
+    if isinstance(q, BlockGaussian):
+        blocks = enumerate(q.blocks)
+        return {f"{i}.{name}": value for i, block in blocks for name, value in arguments(block).items()}
     args = {name: _as_float(value) for name, value in q.get_args().items()}
     try:
         rebuild(type(q), args)
@@ -75,6 +78,17 @@ def _as_float(value: Any) -> Array:
     return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(jnp.result_type(float))
 
 
-def rebuild(law: type[dist.Distribution], args: dict[str, Any]) -> dist.Distribution:
+def law_of(q: dist.Distribution) -> Any:
+    """The class of `q`, or for blocks their classes: `rebuild(law_of(q), arguments(q))` is `q`."""
+    return tuple(law_of(block) for block in q.blocks) if isinstance(q, BlockGaussian) else type(q)
+
+
+def rebuild(law: Any, args: dict[str, Any]) -> dist.Distribution:
     """A law from its arguments, without checking their values again."""
+    if isinstance(law, tuple):
+        parts = [
+            {name.partition(".")[2]: value for name, value in args.items() if name.partition(".")[0] == str(i)}
+            for i in range(len(law))
+        ]
+        return BlockGaussian(*(rebuild(block, part) for block, part in zip(law, parts, strict=True)))
     return law(**args, validate_args=False)

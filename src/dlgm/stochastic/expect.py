@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key
 
-from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, rebuild
+from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, law_of, rebuild
 from dlgm.stochastic.pathwise import Pathwise
 
 
@@ -90,7 +90,7 @@ def per_sample_gradients(
 
     def one(draw: Any) -> dict[str, Array]:
         single = jax.tree.map(lambda leaf: leaf[None], draw)
-        return jax.grad(lambda a: jnp.sum(estimator.surrogate(F, rebuild(type(q), args | a), single)))(moving)
+        return jax.grad(lambda a: jnp.sum(estimator.surrogate(F, rebuild(law_of(q), args | a), single)))(moving)
 
     return jax.vmap(one)(draws)
 

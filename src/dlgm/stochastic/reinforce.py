@@ -6,8 +6,9 @@ import numpyro.distributions as dist
 from jax import Array
 from jaxtyping import Float, Key, PyTree
 
+from dlgm.gaussians import AbstractGaussian
 from dlgm.stochastic.baselines import AbstractBaseline, NoBaseline
-from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, frozen_sample, rebuild
+from dlgm.stochastic.estimator import AbstractEstimator, Pointwise, arguments, frozen_sample, law_of, rebuild
 
 
 class Reinforce(AbstractEstimator):
@@ -57,6 +58,8 @@ class Reinforce(AbstractEstimator):
 
 def _broadcast_arguments(q: dist.Distribution) -> dict[str, Array]:
     """The arguments with the law's batch shape, so that each batch entry has parameters of its own."""
+    if isinstance(q, AbstractGaussian):
+        return arguments(q)  # stored so
     args = {}
     for name, value in arguments(q).items():
         event = jnp.shape(value)[jnp.ndim(value) - q.arg_constraints[name].event_dim :]
@@ -68,6 +71,6 @@ def _scores(q: dist.Distribution, x: Array) -> dict[str, Array]:
     r"""$\nabla_\theta \log q(\xi_s)$ for every sample."""
 
     def score(point: Array) -> dict[str, Array]:
-        return jax.grad(lambda args: jnp.sum(rebuild(type(q), args).log_prob(point)))(_broadcast_arguments(q))
+        return jax.grad(lambda args: jnp.sum(rebuild(law_of(q), args).log_prob(point)))(_broadcast_arguments(q))
 
     return jax.vmap(score)(x)

@@ -60,7 +60,7 @@ class FactorAnalysis:
                 m.recognition.heads[0].network.layers[0].weight,
                 m.recognition.heads[0].network.layers[0].bias,
             ),
-            jax.tree.map(lambda leaf: leaf.astype(dtype), model),
+            jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype)), model),
             tuple(jnp.asarray(leaf, dtype) for leaf in leaves),
         )
 

@@ -19,9 +19,12 @@ def build(latent=(3, 2), *, columns=6, family="bernoulli", seed=0, jitter=0.3, *
     )
     model = build_model(config, key=jax.random.key(seed))
     rng = np.random.default_rng(seed)
-    return jax.tree.map(
-        lambda leaf: leaf.astype(jnp.result_type(float)) + jitter * jnp.asarray(rng.normal(size=leaf.shape)), model
-    )
+    dtype = jnp.result_type(float)
+
+    def moved(leaf):  # in numpy, which compiles nothing
+        return jnp.asarray(np.asarray(leaf) + jitter * rng.normal(size=leaf.shape), dtype)
+
+    return jax.tree.map(moved, model)
 
 
 POSTERIORS = list(itertools.product(COVARIANCES, STRUCTURES))

@@ -151,7 +151,7 @@ def fit(
                         best,
                     )
                 if bound > best_bound:
-                    best, best_bound, best_epoch = jax.tree.map(jnp.copy, state.averaged), bound, epoch
+                    best, best_bound, best_epoch = _copy(state.averaged), bound, epoch
             record = {
                 "epoch": epoch,
                 "step": epoch * steps_per_epoch,
@@ -171,6 +171,12 @@ def fit(
     if not best_epoch:
         best, best_epoch = state.averaged, len(history)
     return Fitted(best, history, best_epoch, time.perf_counter() - begin, stopped)
+
+
+@jax.jit
+def _copy(model: Model) -> Model:
+    """Arrays of its own, for the epoch will take over the ones it is given."""
+    return jax.tree.map(jnp.copy, model)
 
 
 def _summary(info: Info) -> dict[str, Any]:
@@ -202,7 +208,7 @@ def _non_finite(state: State, record: dict[str, Any], model: Model) -> NonFinite
         f"Training stopped at step {step}: {CAUSES[first]} is not finite. {_ADVICE[first]} "
         "The last good weights are kept in `model` of this error.",
         step,
-        jax.tree.map(jnp.copy, model),
+        _copy(model),
     )
 
 

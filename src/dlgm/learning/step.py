@@ -48,9 +48,13 @@ Epoch = Callable[[State, Shaped[Array, "n x"], Bool[Array, "n x"] | None], tuple
 
 def start_state(model: Model, optimiser: optax.GradientTransformation, key: Key[Array, ""]) -> State:
     """The state before the first step. Every array is a fresh one, for the epoch takes them over."""
-    copy = jax.tree.map(jnp.copy, model)
-    averaged = jax.tree.map(jnp.copy, model)
-    return State(copy, averaged, optimiser.init(copy), key, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+
+    @jax.jit
+    def start(model: Model, key: Key[Array, ""]) -> State:
+        copies = (jax.tree.map(jnp.copy, model) for _ in range(2))
+        return State(*copies, optimiser.init(model), key, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+
+    return start(model, key)
 
 
 def make_epoch(

@@ -102,6 +102,11 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
     >>> model.generative.sample(jax.random.key(1)).shape
     (64,)
     """
+    # Compiled as one program: op by op, the many small arrays would each be compiled for themselves.
+    return jax.jit(lambda k: _build(config, k))(key)
+
+
+def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
     observation = observation_from_config(config.observation)
     key_generative, key_trunk, key_heads = jax.random.split(key, 3)
     L = len(config.latent)

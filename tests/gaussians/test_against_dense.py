@@ -14,7 +14,7 @@ from numpyro.distributions.kl import kl_divergence
 from tests.gaussians.cases import CASES, DIAGONAL, FULL, LOW_RANK, RANK_ONE, STRUCTURED, members
 
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-shapes = st.sampled_from([((), 1), ((3,), 1), ((2, 3), 2), ((), 3), ((1,), 7), ((2, 2), 8)])
+shapes = st.sampled_from([((3,), 1), ((2, 3), 2), ((), 3), ((1,), 7)])
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -59,7 +59,7 @@ def run(
     linear = preset("bernoulli-factor-analysis", observation, latent=recipe.model["latent"], recognition_hidden=(100,))
     linear_fitted = fit(linear, data.train, valid=data.valid, config=settings, watchers=watcher("factor analysis"))
     linear_scores = log_likelihood(linear_fitted.model, data.test, num_samples=NUM_SAMPLES, key=keys["score"])
-    components, mixture_scores = _best_mixture(data, keys["mixture"])
+    components, mixture_scores = _best_mixture(data, keys["mixture"], (10,) if epochs else (10, 20, 40, 80))
 
     plane = preset("visualisation", observation, hidden=(100, 100))
     plane_fitted = fit(plane, data.train, valid=data.valid, config=settings, watchers=watcher("the map"))
@@ -102,11 +102,10 @@ def run(
     return Findings(data, config, settings, fitted, found, likelihood, compared, pictures, clock() - began)
 
 
-def _best_mixture(data: Dataset, key: Any) -> tuple[int, np.ndarray]:
+def _best_mixture(data: Dataset, key: Any, candidates: Sequence[int]) -> tuple[int, np.ndarray]:
     """The mixture whose number of components does best on the validation rows, and its scores of the test rows."""
     fits = {
-        K: fit_mixture_of_bernoullis(data.train, num_components=K, key=jax.random.fold_in(key, K))
-        for K in (10, 20, 40, 80)
+        K: fit_mixture_of_bernoullis(data.train, num_components=K, key=jax.random.fold_in(key, K)) for K in candidates
     }
     best = max(fits, key=lambda K: float(np.mean(fits[K].log_likelihood(data.valid))))
     return best, np.asarray(fits[best].log_likelihood(data.test))

@@ -32,15 +32,10 @@ def model(tmp_path_factory):
     return path
 
 
-def test_fit_writes_a_model_says_how_it_went_and_repeats_itself(tmp_path):
-    """Twice with one seed: the same weights; --json prints one document and nothing else."""
-    import jax
-
-    from dlgm.artifact import load_model
-
-    path, again, history = tmp_path / "new" / "digits.dlgm", tmp_path / "again.dlgm", tmp_path / "history.jsonl"
-    small = ["--latent", "3", "--hidden", "8", "--epochs", "4", "--batch-size", "100", "--seed", "3"]
-    small[1] = "3,2"  # two layers: every estimator has to take them
+def test_fit_writes_a_model_and_says_how_it_went(tmp_path):
+    path, history = tmp_path / "new" / "digits.dlgm", tmp_path / "history.jsonl"
+    # Two layers: every estimator has to take them.
+    small = ["--latent", "3,2", "--hidden", "8", "--epochs", "4", "--batch-size", "100", "--seed", "3"]
     printed = run("fit", "digits", "--out", path, "--history", history, "--gradient-noise", *small)
     assert [json.loads(line)["epoch"] for line in history.read_text().splitlines()] == [1, 2, 3, 4]
     for words in (
@@ -51,16 +46,18 @@ def test_fit_writes_a_model_says_how_it_went_and_repeats_itself(tmp_path):
         f"dlgm score digits --model {path}",
     ):
         assert words in printed
-
-    summary = json.loads(run("fit", "digits", "--out", again, "--json", *small))
-    assert (summary["seed"], summary["epochs"], len(summary["diagnostics"]["unit_kl"][1])) == (3, 4, 2)
-    for a, b in zip(*(jax.tree.leaves(load_model(p).model) for p in (path, again)), strict=True):
-        np.testing.assert_array_equal(a, b)
-
     described = run("info", path)
     for words in ("latents in use", "4 epochs", "seed 3"):
         assert words in described
-    assert json.loads(run("info", path, "--json"))["training"]["config"]["seed"] == 3
+    training = json.loads(run("info", path, "--json"))["training"]
+    assert training["config"]["seed"] == 3
+    assert len(training["summary"]["diagnostics"]["unit_kl"][1]) == 2
+
+
+def test_fit_as_json_prints_one_document(tmp_path):
+    small = ["--latent", "1", "--hidden", "4", "--epochs", "1", "--family", "gaussian"]
+    summary = json.loads(run("fit", "digits", "--out", tmp_path / "m.dlgm", "--json", *small))
+    assert (summary["epochs"], summary["gradient_signal_to_noise"], summary["seed"]) == (1, None, 0)
 
 
 def test_score(model, tmp_path):

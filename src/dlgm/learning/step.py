@@ -51,8 +51,10 @@ def start_state(model: Model, optimiser: optax.GradientTransformation, key: Key[
 
     @jax.jit
     def start(model: Model, key: Key[Array, ""]) -> State:
-        copies = (jax.tree.map(jnp.copy, model) for _ in range(2))
-        return State(*copies, optimiser.init(model), key, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+        def copy() -> Model:
+            return jax.tree.map(jnp.copy, model)
+
+        return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), jnp.ones((), bool))
 
     return start(model, key)
 

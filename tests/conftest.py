@@ -1,6 +1,16 @@
+import os
+from pathlib import Path
+
 import hypothesis
-import jax
 import pytest
+
+# Most of the suite's time goes into compiling. What one test, worker or command has compiled serves all the others, and
+# the next run; set before JAX is imported, so that child processes have it too.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+import jax  # noqa: E402
 
 # Properties are checked on the same examples every time: a failure can be run again, and a pass is not luck.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)

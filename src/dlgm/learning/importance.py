@@ -13,6 +13,7 @@ from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, Terms, check_num_samples, noisy_inputs
 from dlgm.model import Model
 from dlgm.model.generative import log_standard_normal
+from dlgm.model.posterior import AbstractPosterior
 
 GRADIENTS = ("pathwise", "doubly-reparameterised")
 
@@ -28,7 +29,7 @@ class ImportanceWeighted(AbstractObjective):
     - `num_samples`: $S$.
     - `gradient`: `"pathwise"` differentiates the bound through the draws. Its signal-to-noise ratio in the recognition
       model falls as $S$ grows; `"doubly-reparameterised"` (Tucker et al., 2019) has the same expectation and does not
-      suffer so, for one more backward pass through the generative model.
+      suffer so, at the same cost.
 
     With $\tilde w_s = w_s / \sum w$, the doubly reparameterised gradient in the recognition parameters is
     $\sum_s \tilde w_s^2 \frac{\partial \log w_s}{\partial \xi_s} \frac{\partial \xi_s}{\partial \theta^r}$.
@@ -59,36 +60,49 @@ class ImportanceWeighted(AbstractObjective):
         xi, kl = jax.vmap(posterior.sample)(jax.random.split(key_draws, self.num_samples))
         keys_latents = jax.random.split(key_latents, self.num_samples)
 
-        def log_weights(model: Model, xi: Float[Array, "s k"]) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
-            q = model.recognition(x)
-
+        def log_weights(q: AbstractPosterior, xi: Float[Array, "s k"]) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
             def one(xi_s: Float[Array, " k"], k: Key[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
                 log_v = model.generative.log_likelihood(v, noise.corrupt_latents(xi_s, k), mask)
                 return log_v + beta * (log_standard_normal(xi_s) - q.log_prob(xi_s)), log_v
 
             return jax.vmap(one)(xi, keys_latents)
 
-        log_w, log_v = log_weights(model, xi)
+        log_w, log_v = log_weights(posterior, xi)
         bound = logsumexp(log_w) - math.log(self.num_samples)
         if self.gradient == "doubly-reparameterised":
             weights = jax.lax.stop_gradient(jax.nn.softmax(log_w))
-            frozen_model, frozen_xi = jax.lax.stop_gradient((_arrays_of(model), xi))
-            frozen_model = eqx.combine(frozen_model, model)
-            # The generative model sees the draws as given; the recognition model acts through the draws alone. Each
-            # term is worth nothing and has the gradient of what it subtracts from itself.
-            frozen_q = eqx.tree_at(lambda m: m.recognition, model, frozen_model.recognition)
-            generative = jnp.sum(weights * log_weights(frozen_q, frozen_xi)[0])
-            # beta scales the score term, whose reparameterisation turns w into w - w^2: with beta = 1, w^2 is left.
-            coefficients = (1 - beta) * weights + beta * weights**2
-            recognition = jnp.sum(coefficients * log_weights(frozen_model, xi)[0])
-            bound = jax.lax.stop_gradient(bound) + _worth_nothing(generative) + _worth_nothing(recognition)
+            # The recognition model acts through the draws alone, and the gradient that comes back through a draw is
+            # multiplied once more by its weight. beta scales the score term, whose reparameterisation turns w into
+            # w - w^2: with beta = 1, w^2 is left. One pass through the generative model serves both gradients, and the
+            # compiler sees that the values are those of `log_w`.
+            xi = _scale_gradient(xi, (1 - beta + beta * weights)[:, None])
+            weighted = jnp.sum(weights * log_weights(_frozen(posterior), xi)[0])
+            bound = jax.lax.stop_gradient(bound - weighted) + weighted
         return Terms(-bound, *jax.lax.stop_gradient((-jnp.mean(log_v), jnp.mean(kl, axis=0))))
 
 
-def _arrays_of(model: Model) -> Model:
-    return eqx.filter(model, eqx.is_inexact_array)
+def _frozen(posterior: AbstractPosterior) -> AbstractPosterior:
+    """The same posterior, which lets no gradient through to its parameters."""
+    arrays, rest = eqx.partition(posterior, eqx.is_inexact_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
-def _worth_nothing(x: Float[Array, ""]) -> Float[Array, ""]:
-    """Zero, with the gradient of `x`."""
-    return x - jax.lax.stop_gradient(x)
+@jax.custom_vjp
+def _scale_gradient(x: Float[Array, "s k"], factor: Float[Array, "s 1"]) -> Float[Array, "s k"]:
+    """`x`, whose gradient comes back multiplied by `factor`."""
+    return x
+
+
+def _scale_gradient_forward(
+    x: Float[Array, "s k"], factor: Float[Array, "s 1"]
+) -> tuple[Float[Array, "s k"], Float[Array, "s 1"]]:
+    return x, factor
+
+
+def _scale_gradient_backward(
+    factor: Float[Array, "s 1"], gradient: Float[Array, "s k"]
+) -> tuple[Float[Array, "s k"], Float[Array, "s 1"]]:
+    return factor * gradient, jnp.zeros_like(factor)
+
+
+_scale_gradient.defvjp(_scale_gradient_forward, _scale_gradient_backward)

@@ -1,9 +1,12 @@
 """Training: objectives, noise, the compiled epoch and the loop around it, and diagnostics of the result."""
 
+from dlgm.learning.checkpoint import CheckpointError, Checkpoints
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.diagnostics import Diagnostics, diagnose, gradient_signal_to_noise
 from dlgm.learning.evaluation import bounds, mean_bound
+from dlgm.learning.feed import ArraySource, RowSource
 from dlgm.learning.importance import ImportanceWeighted
+from dlgm.learning.interruption import Interrupted
 from dlgm.learning.loop import Fitted, NonFiniteError, fit
 from dlgm.learning.mesh import make_mesh
 from dlgm.learning.noise import Noise
@@ -13,13 +16,18 @@ from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgre
 __all__ = [
     "AbstractObjective",
     "AbstractWatcher",
+    "ArraySource",
+    "CheckpointError",
+    "Checkpoints",
     "Diagnostics",
     "Fitted",
     "FreeEnergy",
     "ImportanceWeighted",
+    "Interrupted",
     "JsonlHistory",
     "Noise",
     "NonFiniteError",
+    "RowSource",
     "TerminalProgress",
     "Terms",
     "TrainingConfig",

@@ -1,24 +1,29 @@
-"""The loop around the compiled epoch: it owns the clock, the watchers and the decision to stop."""
+"""The loop around the compiled steps: it owns the clock, the watchers, the checkpoints and the decision to stop."""
 
+import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Int, Shaped
 
 from dlgm.inference.rows import as_rows
+from dlgm.learning.checkpoint import Checkpoints, Snapshot
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
+from dlgm.learning.feed import AbstractFeed, ArraySource, ResidentFeed, RowSource, StreamedFeed
+from dlgm.learning.interruption import Interrupted, Signals
 from dlgm.learning.mesh import everywhere, make_mesh
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
-from dlgm.learning.step import CAUSES, Info, State, make_epoch, start_state
+from dlgm.learning.step import CAUSES, Run, make_run, start_state
 from dlgm.model import Model, ModelConfig, build_model, initialise
 
 _ADVICE = (
@@ -27,6 +32,9 @@ _ADVICE = (
     "Lower the learning rate or the limit on the gradient's length (clip).",
     "Lower the learning rate.",
 )
+_CHUNK_BYTES = 2**27  # of a source, held at a time where nothing else is asked for
+_SAMPLE = 10_000  # rows of a source that are looked at before training: for its means, and to know it again
+_PATIENCE_OF_SIGNALS = 0.5  # seconds of steps between two looks at the clock and at signals
 
 
 class NonFiniteError(ArithmeticError):
@@ -72,6 +80,8 @@ def fit(
     objective: AbstractObjective | None = None,
     watchers: Sequence[AbstractWatcher] = (),
     mesh: Mesh | None = None,
+    checkpoints: Checkpoints | None = None,
+    chunk_rows: int | None = None,
 ) -> Fitted:
     """Train a model on `rows` by stochastic backpropagation (paper, algorithm 1).
 
@@ -84,6 +94,12 @@ def fit(
     - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN only in holes.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
+    - `checkpoints`: where to save the run as it goes. A run that was stopped, however it was, ends with the same bits
+      once it is resumed. SIGINT and SIGTERM then end the run after the step at hand, with `Interrupted`.
+    - `chunk_rows`: how many rows of a source to hold at a time; by default as many as take 128 MiB.
+
+    `rows` may be larger than memory: an array mapped from a file (`np.load(..., mmap_mode="r")`) or a `RowSource` is
+    read a chunk at a time.
 
     **Returns** a `Fitted`. Its history has a record an epoch: `epoch`, `step`, `loss` (what was minimised, per row),
     `train_bound` (with the KL at full weight, higher is better, with training's noise), `valid_bound`,
@@ -102,118 +118,220 @@ def fit(
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
     built = model if isinstance(model, Model) else build_model(model, key=key_model)
     config.check_for(built.generative.observation.name, validated=valid is not None)
-    rows, mask = _as_data("rows", rows, mask, built)
+    if isinstance(rows, np.memmap):
+        rows, mask = ArraySource(rows, mask), None
+    streamed = isinstance(rows, RowSource)
+    if streamed:
+        sample, sample_mask = _as_data("rows", *rows.read(_spread(rows.shape[0])), model=built)
+    else:
+        rows, mask = _as_data("rows", rows, mask, model=built)
+        sample, sample_mask = rows, mask
     if valid is not None:
-        valid, valid_mask = _as_data("valid", valid, valid_mask, built)
+        valid, valid_mask = _as_data("valid", valid, valid_mask, model=built)
     if isinstance(model, ModelConfig):
-        model = initialise(built, rows, mask)
+        model = initialise(built, sample, sample_mask)
 
     mesh = mesh or make_mesh()
-    num_rows = len(rows)
+    num_rows = rows.shape[0]
     batch_size = min(config.batch_size, num_rows) // mesh.size * mesh.size
     if batch_size == 0:
         least = "rows" if num_rows < mesh.size else "batch_size"
         got = num_rows if num_rows < mesh.size else config.batch_size
         raise ValueError(f"{least}: expected at least {mesh.size}, one for each device; got {got}.")
-    steps_per_epoch = num_rows // batch_size
-    optimiser = config.make_optimiser(steps_per_epoch * config.epochs)
+    optimiser = config.make_optimiser(num_rows // batch_size * config.epochs)
     objective = objective or config.make_objective()
     # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter.
     judge = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
-    run_epoch = make_epoch(config, objective, optimiser, num_rows=num_rows, batch_size=batch_size, mesh=mesh)
     state = jax.device_put(start_state(model, optimiser, key_run), everywhere(mesh))
-    data = jax.device_put((rows, mask), everywhere(mesh))
-    held_out = jax.device_put((valid, valid_mask), everywhere(mesh))
-
-    history: list[dict[str, Any]] = []
-    best, best_bound, best_epoch, stopped = model, -np.inf, 0, False
-    begin = time.perf_counter()
+    at = Snapshot(state, _copy(state.averaged), -np.inf, 0, [], 0.0)
     with ExitStack() as stack:
+        if streamed:
+            chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
+            check = partial(_as_data, "rows", model=built)
+            feed: AbstractFeed = StreamedFeed(
+                rows, check, key=key_run, batch_size=batch_size, chunk_rows=chunk_rows, mesh=mesh
+            )
+        else:
+            feed = ResidentFeed(rows, mask, key=key_run, batch_size=batch_size, mesh=mesh)
+        stack.callback(feed.close)
+        training = _Training(
+            config=config,
+            run=make_run(config, objective, optimiser, num_rows=num_rows, batch_size=batch_size, mesh=mesh),
+            feed=feed,
+            steps_per_epoch=num_rows // batch_size,
+            batch_size=batch_size,
+            held_out=None if valid is None else jax.device_put((valid, valid_mask), everywhere(mesh)),
+            judge=partial(mean_bound, objective=judge, key=key_valid),
+            signals=stack.enter_context(Signals()) if checkpoints else Signals(),
+            checkpoints=checkpoints,
+            described={
+                **config.to_dict(),
+                "model": _shapes(at.best),
+                "rows": list(rows.shape),
+                "rows' digest": _digest(sample, sample_mask),
+            },
+        )
+        if checkpoints is not None:
+            stack.enter_context(checkpoints.held())
+            at = checkpoints.load(at, training.described) or at
         for watcher in watchers:
             stack.enter_context(watcher)
-            watcher.start(config.epochs)
-        for epoch in range(1, config.epochs + 1):
-            started = time.perf_counter()
-            state, info = run_epoch(state, *data)
-            record = _summary(info)
-            if not bool(state.sound):
-                raise _non_finite(state, record, best if best_epoch else state.averaged)
-            elapsed = time.perf_counter() - started
-            bound = None
-            if valid is not None and (epoch % config.validate_every == 0 or epoch == config.epochs):
-                bound = float(mean_bound(state.averaged, *held_out, objective=judge, key=key_valid))
-                if not np.isfinite(bound):
-                    raise NonFiniteError(
-                        f"Training stopped after epoch {epoch}: the bound on the validation rows is {bound}. They may "
-                        "hold values far outside the training rows' range. The best weights before are kept in `model` "
-                        "of this error.",
-                        epoch * steps_per_epoch,
-                        best,
-                    )
-                if bound > best_bound:
-                    best, best_bound, best_epoch = _copy(state.averaged), bound, epoch
-            record = {
-                "epoch": epoch,
-                "step": epoch * steps_per_epoch,
-                **{name: value for name, value in record.items() if name != "causes"},
-                "valid_bound": bound,
-                "rows_per_second": steps_per_epoch * batch_size / elapsed,
-                "seconds": time.perf_counter() - begin,
-            }
-            history.append(record)
+            watcher.start(config.epochs, at.history)
+        begin = time.perf_counter() - at.seconds
+        while not training.finished(at):
+            record = training.epoch(at)
+            at.seconds = time.perf_counter() - begin
+            at.history.append({**record, "seconds": at.seconds})
             for watcher in watchers:
-                watcher.epoch(record)
-            # Patience counts from the end of the warm-up, and runs out only at a look that found nothing better.
-            waited = epoch - max(best_epoch, config.warm_up * config.epochs)
-            if config.patience and bound is not None and waited >= config.patience:
-                stopped = epoch < config.epochs
-                break
-    if not best_epoch:
-        best, best_epoch = state.averaged, len(history)
-    return Fitted(best, history, best_epoch, time.perf_counter() - begin, stopped)
+                watcher.epoch(at.history[-1])
+            training.save_if_due(at)
+        if checkpoints is not None:
+            checkpoints.save(at, training.described)
+    if not at.best_epoch:
+        at.best, at.best_epoch = at.state.averaged, len(at.history)
+    return Fitted(at.best, at.history, at.best_epoch, at.seconds, len(at.history) < config.epochs)
+
+
+@dataclass
+class _Training:
+    """What stays the same while a run goes on, and its two parts: an epoch, and saving."""
+
+    config: TrainingConfig
+    run: Run
+    feed: AbstractFeed
+    steps_per_epoch: int
+    batch_size: int
+    held_out: Any
+    judge: Callable[..., Any]
+    signals: Signals
+    checkpoints: Checkpoints | None
+    described: dict[str, Any]  # what must be the same for a run to be resumed
+    _pace: int = 1  # steps between two looks at the clock
+
+    def finished(self, at: Snapshot) -> bool:
+        """Whether all epochs are done, or patience has run out."""
+        epoch = len(at.history)
+        if epoch == self.config.epochs:
+            return True
+        if not self.config.patience or not epoch or at.history[-1]["valid_bound"] is None:
+            return False
+        # Patience counts from the end of the warm-up, and runs out only at a look that found nothing better.
+        return epoch - max(at.best_epoch, self.config.warm_up * self.config.epochs) >= self.config.patience
+
+    def epoch(self, at: Snapshot) -> dict[str, Any]:
+        """The rest of an epoch, and a look at the held-out rows; its record."""
+        began, epoch = time.perf_counter(), len(at.history) + 1
+        before = (epoch - 1) * self.steps_per_epoch
+        n = first = int(at.state.step) - before
+        while n < self.steps_per_epoch:
+            batches, end = self.feed.batches(epoch - 1, n)
+            n = self._advance(at, batches, before, n, end)
+            if n < self.steps_per_epoch:
+                self.save_if_due(at)
+        elapsed = time.perf_counter() - began
+        info = jax.device_get(at.state.info)
+        bound = self._validate(at, epoch)
+        kl = [float(x) for x in info.kl]
+        return {
+            "epoch": epoch,
+            "step": epoch * self.steps_per_epoch,
+            "loss": float(info.loss),
+            "reconstruction": float(info.reconstruction),
+            "kl": kl,
+            "prior": float(info.prior),
+            "gradient_norm": float(info.gradient_norm),
+            "train_bound": -(float(info.reconstruction) + sum(kl)),
+            "beta": float(info.beta),
+            "learning_rate": float(info.learning_rate),
+            "valid_bound": bound,
+            "rows_per_second": (n - first) * self.batch_size / elapsed,
+        }
+
+    def _advance(self, at: Snapshot, batches: Any, before: int, n: int, end: int) -> int:
+        """Some steps: as many as leave time to answer a signal."""
+        began = time.perf_counter()
+        stop = min(end, n + self._pace)
+        at.state = self.run(at.state, batches, before + stop)
+        if not bool(at.state.sound):
+            raise _non_finite(at)
+        each = (time.perf_counter() - began) / (stop - n)
+        # At most twice as many the next time: the first steps' time is mostly that of compiling.
+        self._pace = max(1, min(2 * self._pace, round(_PATIENCE_OF_SIGNALS / each)))
+        return stop
+
+    def _validate(self, at: Snapshot, epoch: int) -> float | None:
+        """The bound on the held-out rows, if this epoch looks at them; the best weights are kept."""
+        if self.held_out is None or (epoch % self.config.validate_every and epoch != self.config.epochs):
+            return None
+        bound = float(self.judge(at.state.averaged, *self.held_out))
+        if not np.isfinite(bound):
+            raise NonFiniteError(
+                f"Training stopped after epoch {epoch}: the bound on the validation rows is {bound}. They may "
+                "hold values far outside the training rows' range. The best weights before are kept in `model` "
+                "of this error.",
+                epoch * self.steps_per_epoch,
+                at.best,
+            )
+        if bound > at.best_bound:
+            at.best, at.best_bound, at.best_epoch = _copy(at.state.averaged), bound, epoch
+        return bound
+
+    def save_if_due(self, at: Snapshot) -> None:
+        """A checkpoint, if it is time for one or a signal came; then the signal is obeyed."""
+        if self.checkpoints is None:
+            return
+        if self.signals.received is None and not self.checkpoints.due():
+            return
+        path = self.checkpoints.save(at, self.described)
+        if self.signals.received is not None:
+            raise Interrupted(
+                f"Stopped at step {int(at.state.step)}, in epoch {len(at.history) + 1} of {self.config.epochs}; the "
+                f"run is saved in {path}.",
+                self.signals.received,
+            )
 
 
 @jax.jit
 def _copy(model: Model) -> Model:
-    """Arrays of its own, for the epoch will take over the ones it is given."""
+    """Arrays of its own, for the steps will take over the ones they are given."""
     return jax.tree.map(jnp.copy, model)
 
 
-def _summary(info: Info) -> dict[str, Any]:
-    """An epoch's means as plain numbers: the one time in an epoch that anything leaves the device."""
-    info = jax.device_get(info)
-    bad = np.flatnonzero(info.causes.any(axis=-1))
-    sound = slice(0, bad[0] if bad.size else None)
-    with np.errstate(invalid="ignore"):
-        means = {
-            name: np.mean(getattr(info, name)[sound], axis=0).tolist() if len(info.loss[sound]) else float("nan")
-            for name in ("loss", "reconstruction", "kl", "prior", "gradient_norm")
-        }
-    kl = means["kl"] if isinstance(means["kl"], list) else [means["kl"]]
-    return {
-        **means,
-        "kl": kl,
-        "train_bound": -(means["reconstruction"] + sum(kl)),
-        "beta": float(info.beta[-1]),
-        "learning_rate": float(info.learning_rate[-1]),
-        "causes": info.causes[bad[0]] if bad.size else None,
-    }
-
-
-def _non_finite(state: State, record: dict[str, Any], model: Model) -> NonFiniteError:
-    step = int(state.step) + 1
+def _non_finite(at: Snapshot) -> NonFiniteError:
+    step = int(at.state.step) + 1
     # A bad loss makes every gradient bad too: the first flag is the nearest to the cause.
-    first = int(np.argmax(record["causes"]))
+    first = int(np.argmax(at.state.causes))
     return NonFiniteError(
         f"Training stopped at step {step}: {CAUSES[first]} is not finite. {_ADVICE[first]} "
         "The last good weights are kept in `model` of this error.",
         step,
-        _copy(model),
+        _copy(at.best if at.best_epoch else at.state.averaged),
     )
 
 
+def _spread(num_rows: int) -> Int[np.ndarray, " k"]:
+    """Some rows' numbers, evenly over all."""
+    return np.unique(np.linspace(0, num_rows - 1, min(num_rows, _SAMPLE)).astype(np.int64))
+
+
+def _digest(rows: Shaped[np.ndarray, "k x"], mask: Bool[np.ndarray, "k x"] | None) -> str:
+    """By which (at most some thousand) rows are known again. What lies in holes does not matter."""
+    index = _spread(len(rows))
+    digest = hashlib.sha256(str(rows.dtype).encode())
+    digest.update((rows[index] if mask is None else np.where(mask[index], rows[index], 0)).tobytes())
+    if mask is not None:
+        digest.update(np.packbits(mask[index]).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _shapes(model: Model) -> str:
+    """By which a model's make is known again."""
+    shapes = [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in jax.tree.leaves_with_path(model)]
+    return hashlib.sha256(str(shapes).encode()).hexdigest()[:16]
+
+
 def _as_data(
-    name: str, rows: Any, mask: Any, model: Model
+    name: str, rows: Any, mask: Any, *, model: Model
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can learn from: at least one, and without a mask that says nothing."""
     rows, mask = as_rows(model, rows, mask, name)

@@ -24,3 +24,8 @@ def over_rows(mesh: Mesh) -> NamedSharding:
 def everywhere(mesh: Mesh) -> NamedSharding:
     """A copy on each device."""
     return NamedSharding(mesh, P())
+
+
+def over_batches(mesh: Mesh) -> NamedSharding:
+    """The second axis cut over the devices: batches one after another."""
+    return NamedSharding(mesh, P(None, ROWS))

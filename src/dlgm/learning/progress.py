@@ -1,7 +1,7 @@
 """Watching a run: a progress bar, plain lines where there is no terminal, and a file of records."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -23,8 +23,8 @@ class AbstractWatcher(ABC):
     ) -> None:
         self.close()
 
-    def start(self, epochs: int) -> None:  # noqa: B027
-        """Before the first epoch."""
+    def start(self, epochs: int, before: Sequence[Record] = ()) -> None:  # noqa: B027
+        """Before the first epoch of `epochs`; `before` are those of a run that is being resumed."""
 
     @abstractmethod
     def epoch(self, record: Record) -> None:
@@ -41,10 +41,12 @@ class JsonlHistory(AbstractWatcher):
         self.path = path
         self._file: IO[str] | None = None
 
-    def start(self, epochs: int) -> None:
-        """Open the file."""
+    def start(self, epochs: int, before: Sequence[Record] = ()) -> None:
+        """Open the file, and write what was before: the file of a run that was killed may know more, or less."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("w", encoding="utf-8")
+        for record in before:
+            self.epoch(record)
 
     def epoch(self, record: Record) -> None:
         """One line, written through."""
@@ -64,7 +66,7 @@ class TerminalProgress(AbstractWatcher):
     def __init__(self, description: str = "training") -> None:
         self.description = description
 
-    def start(self, epochs: int) -> None:
+    def start(self, epochs: int, before: Sequence[Record] = ()) -> None:
         """Draw the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -82,7 +84,7 @@ class TerminalProgress(AbstractWatcher):
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task(self.description, total=epochs, numbers="compiling")
+        self._task = self._bar.add_task(self.description, total=epochs, completed=len(before), numbers="compiling")
         self._bar.start()
 
     def epoch(self, record: Record) -> None:

@@ -1,6 +1,7 @@
-"""The training step and the compiled epoch. Pure: no files, clocks or printing."""
+"""The training step and the compiled run of many. Pure: no files, clocks or printing."""
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -19,6 +20,18 @@ from dlgm.model import Model
 CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the update of the parameters")
 
 
+class Info(eqx.Module):
+    """What a person wants to see of an epoch: means over its steps, per row, in nats."""
+
+    loss: Float[Array, ""]
+    reconstruction: Float[Array, ""]
+    kl: Float[Array, " g"]
+    prior: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+    beta: Float[Array, ""]  # of the last step, as is the learning rate
+    learning_rate: Float[Array, ""]
+
+
 class State(eqx.Module):
     """What the next step needs."""
 
@@ -27,39 +40,67 @@ class State(eqx.Module):
     optimiser: PyTree
     key: Key[Array, ""]  # of the whole run; steps and epochs fold their number into it
     step: Int[Array, ""]
-    sound: Bool[Array, ""]  # whether every step so far was finite; a state that is not sound no longer changes
+    info: Info  # means over the steps of this epoch
+    causes: Bool[Array, " c"]  # which of CAUSES were not finite; once one is, the state no longer changes
+
+    @property
+    def sound(self) -> Bool[Array, ""]:
+        """Whether every step so far was finite."""
+        return ~jnp.any(self.causes)
 
 
-class Info(eqx.Module):
-    """What a person wants to see of a step or, averaged, of an epoch. Per row, in nats."""
+class Resident(eqx.Module):
+    """Rows that are all on the device, and the order in which this epoch takes them."""
 
-    loss: Float[Array, "*steps"]
-    reconstruction: Float[Array, "*steps"]
-    kl: Float[Array, "*steps g"]
-    prior: Float[Array, "*steps"]
-    gradient_norm: Float[Array, "*steps"]
-    beta: Float[Array, "*steps"]
-    learning_rate: Float[Array, "*steps"]
-    causes: Bool[Array, "*steps c"]  # which of CAUSES were not finite
+    rows: Shaped[Array, "n x"]
+    mask: Bool[Array, "n x"] | None
+    order: Int[Array, "steps b"]
+
+    def batch(self, n: Int[Array, ""]) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
+        """The rows of the epoch's step `n`."""
+        index = self.order[n]
+        return self.rows[index], None if self.mask is None else self.mask[index]
 
 
-Epoch = Callable[[State, Shaped[Array, "n x"], Bool[Array, "n x"] | None], tuple[State, Info]]
+class Chunk(eqx.Module):
+    """Some steps' rows, put into their order before they came to the device."""
+
+    rows: Shaped[Array, "steps b x"]
+    mask: Bool[Array, "steps b x"] | None
+    first: Int[Array, ""]  # the epoch's step that the first batch is for
+
+    def batch(self, n: Int[Array, ""]) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
+        """The rows of the epoch's step `n`."""
+        return self.rows[n - self.first], None if self.mask is None else self.mask[n - self.first]
+
+
+Batches = Resident | Chunk
+Run = Callable[[State, Batches, Int[Array, ""] | int], State]
 
 
 def start_state(model: Model, optimiser: optax.GradientTransformation, key: Key[Array, ""]) -> State:
-    """The state before the first step. Every array is a fresh one, for the epoch takes them over."""
+    """The state before the first step. Every array is a fresh one, for the steps take them over."""
 
     @jax.jit
     def start(model: Model, key: Key[Array, ""]) -> State:
         def copy() -> Model:
             return jax.tree.map(jnp.copy, model)
 
-        return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+        zero = jnp.zeros(())
+        info = Info(zero, zero, jnp.zeros(len(model.recognition.heads)), zero, zero, zero, zero)
+        causes = jnp.zeros(len(CAUSES), bool)
+        return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), info, causes)
 
     return start(model, key)
 
 
-def make_epoch(
+@partial(jax.jit, static_argnames="num_rows")
+def epoch_order(key: Key[Array, ""], epoch: Int[Array, ""] | int, *, num_rows: int) -> Int[Array, " n"]:
+    """The order of rows in an epoch (from 0), from the run's key."""
+    return jax.random.permutation(jax.random.fold_in(jax.random.fold_in(key, 0), epoch), num_rows)
+
+
+def make_run(
     config: TrainingConfig,
     objective: AbstractObjective,
     optimiser: optax.GradientTransformation,
@@ -67,16 +108,17 @@ def make_epoch(
     num_rows: int,
     batch_size: int,
     mesh: Mesh,
-) -> Epoch:
-    """One pass over the data as a single compiled scan over steps; the state's buffers are reused.
+) -> Run:
+    """`run(state, batches, stop)`: steps up to the one numbered `stop`, in one compiled loop that reuses the buffers.
 
-    Rows come in an order drawn anew for each epoch; those left over after the last whole batch wait for another.
+    The number of steps is not part of the program, so that a run cut anywhere ends with the same bits. It ends early
+    with a step that is not finite, before which the state stays.
     """
     steps_per_epoch = num_rows // batch_size
     num_steps = steps_per_epoch * config.epochs
     noise, rates = config.noise(), config.learning_rates(num_steps)
 
-    def step(state: State, rows: Float[Array, "b x"], mask: Bool[Array, "b x"] | None) -> tuple[State, Info]:
+    def step(state: State, rows: Float[Array, "b x"], mask: Bool[Array, "b x"] | None) -> State:
         key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
         beta = config.beta(state.step.astype(jnp.float32), num_steps)
 
@@ -98,10 +140,9 @@ def make_epoch(
         causes = ~jnp.isfinite(
             jnp.stack([jnp.sum(terms.reconstruction), jnp.sum(terms.kl), norm + value, optax.tree.norm(updates)])
         )
-        sound = state.sound & ~jnp.any(causes)
-        after = State(model, averaged, optimiser_state, state.key, state.step + 1, sound)
-        kept = jax.tree.map(lambda new, old: jnp.where(sound, new, old), _without_key(after), _without_key(state))
-        info = Info(
+        # Running means over the epoch, which begin anew with its first step.
+        done = (state.step % steps_per_epoch).astype(jnp.float32)
+        now = Info(
             loss=value,
             reconstruction=jnp.mean(terms.reconstruction),
             kl=jnp.mean(terms.kl, axis=0),
@@ -109,23 +150,23 @@ def make_epoch(
             gradient_norm=norm,
             beta=beta,
             learning_rate=jnp.asarray(rates(state.step)),
-            causes=causes,
         )
-        return eqx.tree_at(lambda s: s.sound, eqx.combine(kept, state), sound), info
+        info = jax.tree.map(
+            lambda mean, new: jnp.where(done > 0, mean + (new - mean) / (done + 1), new), state.info, now
+        )
+        info = eqx.tree_at(lambda i: (i.beta, i.learning_rate), info, (now.beta, now.learning_rate))
+        after = State(model, averaged, optimiser_state, state.key, state.step + 1, info, causes)
+        kept = jax.tree.map(lambda new, old: jnp.where(after.sound, new, old), _without_key(after), _without_key(state))
+        return eqx.tree_at(lambda s: s.causes, eqx.combine(kept, state), causes)
 
-    def epoch(state: State, rows: Shaped[Array, "n x"], mask: Bool[Array, "n x"] | None) -> tuple[State, Info]:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, 0), state.step // steps_per_epoch)
-        order = jax.random.permutation(key, num_rows)[: steps_per_epoch * batch_size]
+    def run(state: State, batches: Batches, stop: Int[Array, ""] | int) -> State:
+        def one(state: State) -> State:
+            rows, mask = jax.lax.with_sharding_constraint(batches.batch(state.step % steps_per_epoch), over_rows(mesh))
+            return step(state, rows.astype(jnp.float32), mask)
 
-        def one(state: State, index: Int[Array, " b"]) -> tuple[State, Info]:
-            def take(array: Array) -> Array:
-                return jax.lax.with_sharding_constraint(array[index], over_rows(mesh))
+        return jax.lax.while_loop(lambda state: state.sound & (state.step < stop), one, state)
 
-            return step(state, take(rows).astype(jnp.float32), None if mask is None else take(mask))
-
-        return jax.lax.scan(one, state, order.reshape(steps_per_epoch, batch_size))
-
-    return jax.jit(epoch, donate_argnums=0)
+    return jax.jit(run, donate_argnums=0)
 
 
 def _without_key(state: State) -> State:

@@ -1,0 +1,189 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped."""
+
+import fcntl
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dlgm.files import to_json
+from dlgm.learning.step import State
+from dlgm.model import Model
+from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
+
+FORMAT, VERSION = "dlgm checkpoint", 1
+_SUFFIX = ".checkpoint"
+
+
+class CheckpointError(RuntimeError):
+    """A folder of checkpoints that cannot be used, with the reason and what to do."""
+
+
+@dataclass
+class Snapshot:
+    """A run between two steps: all that changes while it goes on."""
+
+    state: State
+    best: Model  # the weights with the best validation bound so far
+    best_bound: float
+    best_epoch: int
+    history: list[dict[str, Any]]
+    seconds: float  # spent so far
+
+
+@dataclass
+class Checkpoints:
+    """A folder for a run's checkpoints.
+
+    **Arguments**
+
+    - `folder`: made if it is not there. One run at a time has it.
+    - `resume`: go on from the newest whole checkpoint there, if there is one. Otherwise a folder that holds
+      checkpoints is refused, so that none is overwritten by mistake.
+    - `every`: seconds between checkpoints at least. They are written at the end of an epoch or between two steps.
+    - `keep`: how many to keep. Each holds the best weights so far too, so that these outlive the steps after them.
+    """
+
+    folder: Path
+    resume: bool = False
+    every: float = 60.0
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.folder)
+        if self.keep < 1:
+            raise ValueError(f"keep: expected at least 1; got {self.keep}.")
+        self._saved_at = time.monotonic()
+
+    def paths(self) -> list[Path]:
+        """The checkpoints there are, oldest first."""
+        return sorted(self.folder.glob(f"step-*{_SUFFIX}"))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, the folder is this run's alone. The system lets go of it with the process, however that ends."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{self.folder}: cannot be a folder for checkpoints ({error.strerror}).") from None
+        with (self.folder / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CheckpointError(
+                    f"{self.folder}: another run is writing its checkpoints here. Wait, or choose another folder."
+                ) from None
+            if not self.resume and self.paths():
+                raise CheckpointError(
+                    f"{self.folder}: holds the checkpoints of an earlier run. Resume it, or choose another folder."
+                )
+            yield
+
+    def due(self) -> bool:
+        """Whether it is time for another."""
+        return time.monotonic() - self._saved_at >= self.every
+
+    def save(self, snapshot: Snapshot, described: dict[str, Any]) -> Path:
+        """Write a checkpoint, then remove the oldest. `described` is what a resuming run must agree with."""
+        step = int(snapshot.state.step)
+        path = self.folder / f"step-{step:010d}{_SUFFIX}"
+        tensors = {f"state.{name}": array for name, array in _arrays(snapshot.state).items()}
+        tensors |= {f"best.{name}": array for name, array in _arrays(snapshot.best).items()}
+        text = {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "run": to_json(described, indent=None),
+            # repr of a float is exact; infinity, before the first look at the validation rows, is not JSON's.
+            "best_bound": repr(snapshot.best_bound),
+            "best_epoch": str(snapshot.best_epoch),
+            "history": json.dumps(snapshot.history),
+            "seconds": repr(snapshot.seconds),
+        }
+        try:
+            write_tensors(path, tensors, text)
+        except OSError as error:
+            kept = self.paths()
+            last = f" The last good one is {kept[-1]}." if kept else ""
+            raise CheckpointError(f"{path}: cannot be written ({error.strerror}).{last}") from None
+        for old in self.paths()[: -self.keep]:
+            old.unlink(missing_ok=True)
+        self._saved_at = time.monotonic()
+        return path
+
+    def load(self, like: Snapshot, described: dict[str, Any]) -> Snapshot | None:
+        """The newest checkpoint that is whole, or none. `like` has the shapes; another run's checkpoint is refused."""
+        for path in reversed(self.paths()):
+            try:
+                return _read(path, like, described)
+            except (TensorFileError, OSError) as error:
+                warnings.warn(f"{path}: passed over: {error}. The one before it is used.", stacklevel=2)
+        if self.paths():
+            raise CheckpointError(f"{self.folder}: no checkpoint there can be read. Remove it to start afresh.")
+        return None
+
+
+def _read(path: Path, like: Snapshot, described: dict[str, Any]) -> Snapshot:
+    tensors, text = read_tensors(path)
+    if (text.get("format"), text.get("version")) != (FORMAT, str(VERSION)):
+        raise CheckpointError(
+            f"{path}: expected {FORMAT!r}, version {VERSION}; got {text.get('format')!r}, {text.get('version')}."
+        )
+    then, now = parse_json(text["run"]), json.loads(to_json(described, indent=None))
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            raise CheckpointError(
+                f"{path}: is of a run with {name} {_brief(then.get(name))}; this one has {_brief(now.get(name))}. "
+                "Resume with the same data and settings, or choose another folder."
+            )
+    return Snapshot(
+        _restored("state.", tensors, like.state),
+        _restored("best.", tensors, like.best),
+        float(text["best_bound"]),
+        int(text["best_epoch"]),
+        parse_json(text["history"]),
+        float(text["seconds"]),
+    )
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _plain(leaf: Any) -> Any:
+    """Keys as the numbers they are made of."""
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _arrays(tree: Any) -> dict[str, np.ndarray]:
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(_plain(leaf))
+        for path, leaf in jax.tree.leaves_with_path(tree)
+    }
+
+
+def _restored(prefix: str, tensors: dict[str, np.ndarray], like: Any) -> Any:
+    """A tree like `like`, its leaves from the file and placed where its leaves are."""
+
+    def one(path: Any, leaf: Any) -> Any:
+        name = prefix + jax.tree_util.keystr(path, simple=True, separator=".")
+        wanted = jax.eval_shape(_plain, leaf)
+        array = tensors.get(name)
+        if array is None or array.shape != wanted.shape or array.dtype != wanted.dtype:
+            raise TensorFileError(f"{name}: expected {wanted.dtype} of shape {wanted.shape}")
+        if wanted.dtype != leaf.dtype:
+            return jax.device_put(jax.random.wrap_key_data(jnp.asarray(array)), leaf.sharding)
+        return jax.device_put(array, leaf.sharding)
+
+    return jax.tree.map_with_path(one, like)
+
+
+__all__ = ["CheckpointError", "Checkpoints", "Snapshot"]

@@ -1,0 +1,86 @@
+"""Files of named arrays with a description, as safetensors: nothing in one is ever run.
+
+A digest of everything a file says is part of it, so that a single flipped bit is noticed.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from dlgm.files import write_atomically
+
+_DIGEST = "digest"
+
+
+class TensorFileError(ValueError):
+    """A file that is absent, damaged, or of another format. The message says what of it, without the file's name."""
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> None:
+    """Write one file, whole or not at all."""
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    text = {**described, _DIGEST: _digest(arrays, described)}
+    write_atomically(path, safetensors.numpy.save(arrays, text))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays and the description, once the digest has been seen to fit them."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            described = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        raise TensorFileError(f"not a safetensors file, or damaged ({error})") from None
+    declared = described.pop(_DIGEST, None)
+    if declared is None:
+        raise TensorFileError("a safetensors file without a digest: not one of dlgm's")
+    if declared != _digest(tensors, described):
+        raise TensorFileError("damaged: its contents do not fit its digest")
+    return tensors, described
+
+
+def read_description(path: Path) -> dict[str, str]:
+    """The description alone, without reading the arrays."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {name: text for name, text in (file.metadata() or {}).items() if name != _DIGEST}
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        raise TensorFileError(f"not a safetensors file, or damaged ({error})") from None
+
+
+def parse_json(text: str) -> Any:
+    """JSON from a file that may be anyone's: too deep a nesting is an error like any other."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _digest(tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> str:
+    """Over names, types, shapes, bytes and texts, each with its length, so that nothing can move between them."""
+    digest = hashlib.sha256()
+
+    def add(part: bytes) -> None:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    for name in sorted(described):
+        add(name.encode())
+        add(described[name].encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        add(name.encode())
+        add(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

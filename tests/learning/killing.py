@@ -1,0 +1,75 @@
+"""A run that is killed again and again, each time taken up where it was. Long form: python -m tests.learning.killing 100"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from dlgm.learning import AbstractWatcher, Checkpoints, TrainingConfig, fit
+from dlgm.model import ModelConfig, make_observation
+
+CLOCK = {"seconds", "rows_per_second"}  # entries of a record that are not a function of the run
+
+
+def train(checkpoints=None, watchers=()):
+    """A small run of 12 epochs of 10 steps, with everything in play: averaging, best weights, noise, warm-up."""
+    rows = (np.random.default_rng(0).random((200, 6)) < 0.3).astype(np.uint8)
+    model = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
+    config = TrainingConfig(epochs=12, batch_size=20, learning_rate=0.01, drop_out=0.1, validate_every=2)
+    return fit(model, rows, valid=rows[:50], config=config, checkpoints=checkpoints, watchers=watchers)
+
+
+def told(fitted):
+    """Weights, history and best epoch as plain bytes and values."""
+    weights = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(fitted.model)]
+    history = [{name: value for name, value in record.items() if name not in CLOCK} for record in fitted.history]
+    return weights, history, fitted.best_epoch
+
+
+class Saying(AbstractWatcher):
+    """Says each epoch aloud, so that whoever listens knows when to strike."""
+
+    def epoch(self, record):
+        """One line."""
+        print(record["epoch"], flush=True)
+
+
+def run_and_kill(folder, kills, seed):
+    """Kill a child `kills` times, each time at some moment after an epoch chosen at random; the number that hit."""
+    draw, hits = random.Random(seed), 0
+    for _ in range(kills):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "tests.learning.killing", "child", str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        # An epoch of this run takes a moment: the kill falls in the middle of steps, validation or writing.
+        for _ in range(draw.randint(1, 3)):
+            if not child.stdout.readline():
+                break
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        hits += child.returncode == -signal.SIGKILL
+    return hits
+
+
+def main():
+    if sys.argv[1] == "child":
+        train(Checkpoints(Path(sys.argv[2]), resume=True, every=0.0), [Saying()])
+        return
+    expected, total = told(train()), 0
+    while total < int(sys.argv[1]):
+        with tempfile.TemporaryDirectory() as folder:
+            total += run_and_kill(folder, 4, total)
+            assert told(train(Checkpoints(Path(folder), resume=True))) == expected
+            print(json.dumps({"killed": total}), flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "dlgm-killing"))
+    main()

@@ -135,7 +135,7 @@ class StreamedFeed(AbstractFeed):
     def _read(self, epoch: int, c: int) -> Chunk:
         slots = self._order(epoch, c)[:, self._local_slots()]
         index, place = np.unique(slots, return_inverse=True)
-        rows, mask = self._check(*self._source.read(index))
+        rows, mask = self._checked(index, *self._source.read(index))
         place = place.reshape(slots.shape)
         sharding = over_batches(self._mesh)
 
@@ -150,6 +150,18 @@ class StreamedFeed(AbstractFeed):
 
         first = jax.device_put(jnp.asarray(c * self._chunk_steps), everywhere(self._mesh))
         return Chunk(put(rows), None if mask is None else put(mask), first)
+
+    def _checked(self, index: Int[np.ndarray, " k"], rows: Any, mask: Any) -> tuple[Any, Any]:
+        """The rows, if all can be learned from; otherwise the first that cannot is named by its place in the source."""
+        try:
+            return self._check(rows, mask)
+        except ValueError:
+            for i, number in enumerate(index):
+                try:
+                    self._check(rows[i : i + 1], None if mask is None else mask[i : i + 1])
+                except ValueError as error:
+                    raise ValueError(f"Row {number} of the source: {error}") from None
+            raise
 
     def _order(self, epoch: int, c: int) -> Int[np.ndarray, "steps b"]:
         """The rows of a chunk, step by step."""

@@ -1,0 +1,182 @@
+"""A run that is stopped, however it is, ends with the same bits once resumed; and damage is noticed."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from dlgm import files
+from dlgm.learning import AbstractWatcher, CheckpointError, Checkpoints, Interrupted, TrainingConfig, fit
+from dlgm.model import ModelConfig, make_observation
+from tests.learning.killing import run_and_kill, told, train
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    return told(train())
+
+
+class At(AbstractWatcher):
+    """Does something after an epoch."""
+
+    def __init__(self, number, action):
+        self.number, self.action = number, action
+
+    def epoch(self, record):
+        if record["epoch"] == self.number:
+            self.action()
+
+
+def stopped_after(folder, epoch, every=0.0, **options):
+    """A run that a signal stops after an epoch, its checkpoints left in `folder`."""
+    with pytest.raises(Interrupted) as stop:
+        train(Checkpoints(folder, every=every, **options), [At(epoch, lambda: os.kill(os.getpid(), signal.SIGTERM))])
+    return stop.value
+
+
+def test_killed_and_resumed_ends_where_it_would_have_ended(tmp_path, uninterrupted):
+    """SIGKILL, three times, at moments of its own choosing."""
+    assert run_and_kill(tmp_path, 3, seed=0) >= 2
+    assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted
+
+
+def test_a_signal_is_obeyed_after_saving(tmp_path, uninterrupted):
+    stop = stopped_after(tmp_path, 5, every=1e9)
+    saved = tmp_path / "step-0000000050.checkpoint"
+    assert str(stop) == f"Stopped at step 50, in epoch 6 of 12; the run is saved in {saved}."
+    assert stop.signal == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert [path.name for path in tmp_path.glob("*.checkpoint")] == [saved.name]
+    assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted
+
+
+def test_a_signal_is_obeyed_in_the_middle_of_an_epoch(tmp_path, uninterrupted, monkeypatch):
+    """With a look at the clock after every step, the run stops within the epoch, and its means are still right."""
+    from dlgm.learning import loop
+
+    monkeypatch.setattr(loop, "_PATIENCE_OF_SIGNALS", 0.0)
+    real, calls = Checkpoints.due, []
+
+    def due(self):
+        calls.append(1)
+        if len(calls) == 44:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self)
+
+    monkeypatch.setattr(Checkpoints, "due", due)
+    with pytest.raises(Interrupted) as stop:
+        train(Checkpoints(tmp_path, every=1e9))
+    assert "step 45, in epoch 5" in str(stop.value)
+    assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted
+
+
+def test_a_finished_run_is_taken_as_it_is(tmp_path, uninterrupted):
+    train(Checkpoints(tmp_path))
+    epochs = []
+    watcher = At(None, None)
+    watcher.epoch = epochs.append
+    assert told(train(Checkpoints(tmp_path, resume=True), [watcher])) == uninterrupted
+    assert epochs == []
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, damage):
+    stopped_after(tmp_path, 4)
+    older, newest = sorted(tmp_path.glob("*.checkpoint"))
+    content = bytearray(newest.read_bytes())
+    if damage == "truncated":
+        content = content[:-100]
+    elif damage == "flipped":
+        content[-200] ^= 1
+    else:
+        content = b""
+    newest.write_bytes(content)
+    with pytest.warns(UserWarning, match=f"{newest.name}: passed over: .*damaged.* The one before it is used"):
+        resumed = train(Checkpoints(tmp_path, resume=True))
+    assert told(resumed) == uninterrupted
+
+
+def test_nothing_but_damage_is_refused(tmp_path):
+    stopped_after(tmp_path, 2, keep=1)
+    (only,) = tmp_path.glob("*.checkpoint")
+    only.write_bytes(b"damaged")
+    with (
+        pytest.warns(UserWarning, match="passed over"),
+        pytest.raises(CheckpointError, match="no checkpoint there can"),
+    ):
+        train(Checkpoints(tmp_path, resume=True))
+
+
+def test_a_full_disk_leaves_the_last_good_one(tmp_path, uninterrupted, monkeypatch):
+    stopped_after(tmp_path, 3)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.checkpoint")}
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        with pytest.raises(CheckpointError) as error:
+            train(Checkpoints(tmp_path, resume=True, every=0.0))
+    assert str(error.value).endswith(
+        f"cannot be written (No space left on device). The last good one is {tmp_path / sorted(before)[-1]}."
+    )
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
+    assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted
+
+
+def test_the_last_few_are_kept(tmp_path):
+    stopped_after(tmp_path, 6, keep=3)
+    assert len(list(tmp_path.glob("*.checkpoint"))) == 3
+
+
+def test_a_second_run_on_the_folder_is_refused(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from dlgm.learning import Checkpoints\n"
+        "with Checkpoints(Path(sys.argv[1])).held(): print('held', flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "held\n"
+    with pytest.raises(CheckpointError, match="another run is writing its checkpoints here"):
+        train(Checkpoints(tmp_path))
+    child.communicate("")
+    with Checkpoints(tmp_path).held():
+        pass
+
+
+def test_an_earlier_run_is_not_overwritten_and_another_is_not_resumed(tmp_path):
+    stopped_after(tmp_path, 2)
+    with pytest.raises(CheckpointError, match="holds the checkpoints of an earlier run"):
+        train(Checkpoints(tmp_path))
+    rows = np.zeros((200, 6), np.uint8)
+    model = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
+    config = TrainingConfig(epochs=12, batch_size=20, learning_rate=0.01, drop_out=0.1, validate_every=2)
+    with pytest.raises(CheckpointError, match="is of a run with rows' digest"):
+        fit(model, rows, valid=rows, config=config, checkpoints=Checkpoints(tmp_path, resume=True))
+    other = TrainingConfig(**{**config.to_dict(), "learning_rate": 0.02})
+    with pytest.raises(CheckpointError, match="is of a run with learning_rate 0.01; this one has 0.02"):
+        fit(model, rows, valid=rows, config=other, checkpoints=Checkpoints(tmp_path, resume=True))
+
+
+def test_history_of_a_resumed_run_is_whole(tmp_path):
+    from dlgm.learning import JsonlHistory
+
+    def histories(**options):
+        return Checkpoints(tmp_path / "run", every=0.0, **options), JsonlHistory(tmp_path / "history.jsonl")
+
+    checkpoints, history = histories()
+    with pytest.raises(Interrupted):
+        train(checkpoints, [history, At(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
+    checkpoints, history = histories(resume=True)
+    fitted = train(checkpoints, [history])
+    import json
+
+    assert [json.loads(line) for line in history.path.read_text().splitlines()] == fitted.history
+    assert jax.process_index() == 0

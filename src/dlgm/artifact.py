@@ -1,6 +1,8 @@
 """The model file: weights as safetensors, and beside them, as JSON, what they are. Loading one can never run code."""
 
-import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import safetensors.numpy
-from safetensors import SafetensorError
 
-from dlgm.files import to_json, write_atomically
+from dlgm.files import to_json
 from dlgm.model import Model, ModelConfig, build_model
+from dlgm.tensorfile import TensorFileError, parse_json, read_description, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm", 1
 
@@ -32,9 +33,18 @@ class SavedModel:
     training: dict[str, Any] = field(default_factory=dict)  # settings, seed, best epoch, diagnostics
 
 
+@dataclass(frozen=True)
+class ModelDescription:
+    """What a model file says of itself."""
+
+    config: ModelConfig
+    data: dict[str, Any]
+    training: dict[str, Any]
+    parameters: dict[str, int]  # how many numbers the generative and the recognition model have
+
+
 def save_model(path: str | Path, saved: SavedModel) -> None:
     """Write one file, whole or not at all."""
-    tensors = {name: np.asarray(leaf) for name, leaf in _named_leaves(saved.model).items()}
     described = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -42,30 +52,25 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
         "data": to_json(saved.data, indent=None),
         "training": to_json(saved.training, indent=None),
     }
-    write_atomically(Path(path), safetensors.numpy.save(tensors, described))
+    write_tensors(Path(path), {name: np.asarray(leaf) for name, leaf in _named_leaves(saved.model).items()}, described)
+
+
+def describe_model(path: str | Path) -> ModelDescription:
+    """What a file that `save_model` wrote says of itself, without reading the weights."""
+    path = Path(path)
+    with _refused(path):
+        shapes, text = read_description(path)
+    return _describe(path, shapes, text)
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a file that `save_model` wrote; anything else is refused, by name and reason."""
     path = Path(path)
+    with _refused(path):
+        tensors, text = read_tensors(path)
+    described = _describe(path, {name: array.shape for name, array in tensors.items()}, text)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            described = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: no such model file. `dlgm fit` writes one.") from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(f"{path}: not a dlgm model file, or damaged ({error}).") from None
-    if described.get("format") != FORMAT:
-        raise ModelFileError(f"{path}: a safetensors file, but not a dlgm model.")
-    if described.get("version") != str(VERSION):
-        raise ModelFileError(
-            f"{path}: format version {described.get('version')}; this release of dlgm reads version {VERSION}."
-        )
-    try:
-        config = ModelConfig.from_dict(json.loads(described["config"]))
-        data, training = json.loads(described["data"]), json.loads(described["training"])
-        skeleton = eqx.filter_eval_shape(lambda: build_model(config, key=jax.random.key(0)))
+        skeleton = eqx.filter_eval_shape(lambda: build_model(described.config, key=jax.random.key(0)))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: its description of the model cannot be read ({error}).") from None
     wanted = _named_leaves(skeleton)
@@ -80,7 +85,64 @@ def load_model(path: str | Path) -> SavedModel:
         if not np.isfinite(tensors[name]).all():
             raise ModelFileError(f"{path}: {name}: expected finite weights; some are not.")
     leaves = [jnp.asarray(tensors[name]) for name in wanted]
-    return SavedModel(jax.tree.unflatten(jax.tree.structure(skeleton), leaves), config, data, training)
+    model = jax.tree.unflatten(jax.tree.structure(skeleton), leaves)
+    return SavedModel(model, described.config, described.data, described.training)
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Inside, what cannot be read becomes a message with the file's name."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ModelFileError(f"{path}: no such model file. `dlgm fit` writes one.") from None
+    except TensorFileError as error:
+        raise ModelFileError(f"{path}: not a dlgm model file, or damaged ({error}).") from None
+
+
+def _describe(path: Path, shapes: Mapping[str, tuple[int, ...]], text: Mapping[str, str]) -> ModelDescription:
+    if text.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: a safetensors file, but not a dlgm model.")
+    if text.get("version") != str(VERSION):
+        raise ModelFileError(
+            f"{path}: format version {text.get('version')}; this release of dlgm reads version {VERSION}."
+        )
+    sizes = {name: math.prod(shape) for name, shape in shapes.items()}
+    try:
+        values = parse_json(text["config"])
+        _check_plausible(values, num_weights=sum(sizes.values()), num_tensors=len(sizes))
+        config = ModelConfig.from_dict(values)
+        data, training = parse_json(text["data"]), parse_json(text["training"])
+        if not isinstance(data, dict) or not isinstance(training, dict):
+            raise TypeError("data and training are not objects")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path}: its description of the model cannot be read ({error}).") from None
+    parameters = {
+        part: sum(size for name, size in sizes.items() if name.startswith(part))
+        for part in ("generative", "recognition")
+    }
+    return ModelDescription(config, data, training, parameters)
+
+
+def _check_plausible(value: Any, *, num_weights: int, num_tensors: int) -> None:
+    """Refuse sizes that the weights cannot have, before anything of such a size is made.
+
+    Every latent, hidden unit and column has a weight, and every layer an array.
+    """
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            if name in ("latent", "hidden", "recognition_hidden") and (layers := _num_leaves(entry)) > num_tensors:
+                raise ValueError(f"{name}: {layers} layers, and {num_tensors} arrays")
+            _check_plausible(entry, num_weights=num_weights, num_tensors=num_tensors)
+    elif isinstance(value, list):
+        for entry in value:
+            _check_plausible(entry, num_weights=num_weights, num_tensors=num_tensors)
+    elif isinstance(value, int) and abs(value) > max(num_weights, 1024):
+        raise ValueError(f"a size of {value:.3g}, and {num_weights} weights")
+
+
+def _num_leaves(value: Any) -> int:
+    return sum(map(_num_leaves, value)) if isinstance(value, list) else 1
 
 
 def _named_leaves(model: Any) -> dict[str, Any]:
@@ -90,4 +152,4 @@ def _named_leaves(model: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["ModelFileError", "SavedModel", "load_model", "save_model"]
+__all__ = ["ModelDescription", "ModelFileError", "SavedModel", "describe_model", "load_model", "save_model"]

@@ -5,7 +5,8 @@ A digest of everything a file says is part of it, so that a single flipped bit i
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,9 @@ def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], described: Mapp
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The arrays and the description, once the digest has been seen to fit them."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            described = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise TensorFileError(f"not a safetensors file, or damaged ({error})") from None
+    with _opened(path) as file:
+        described = dict(file.metadata() or {})
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     declared = described.pop(_DIGEST, None)
     if declared is None:
         raise TensorFileError("a safetensors file without a digest: not one of dlgm's")
@@ -48,14 +44,21 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     return tensors, described
 
 
-def read_description(path: Path) -> dict[str, str]:
-    """The description alone, without reading the arrays."""
+def read_description(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """The arrays' shapes and the description, without reading the arrays."""
+    with _opened(path) as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        return shapes, {name: text for name, text in (file.metadata() or {}).items() if name != _DIGEST}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            return {name: text for name, text in (file.metadata() or {}).items() if name != _DIGEST}
+            yield file
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise TensorFileError(f"not a safetensors file, or damaged ({error})") from None
 
 

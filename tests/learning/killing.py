@@ -1,4 +1,7 @@
-"""A run that is killed again and again, each time taken up where it was. Long form: python -m tests.learning.killing 100"""
+"""A run that is killed again and again, each time taken up where it was.
+
+Long form: python -m tests.learning.killing 100
+"""
 
 import json
 import os

@@ -44,7 +44,7 @@ def same(a, b):
     return all(np.array_equal(x, y) for x, y in zip(leaves(a), leaves(b), strict=True))
 
 
-def resident(rows, batch_size, key=jax.random.key(1)):
+def resident(rows, batch_size, key):
     """The first epoch's batches."""
     order = epoch_order(key, 0, num_rows=len(rows))
     return Resident(jnp.asarray(rows), None, order.reshape(-1, batch_size))
@@ -82,10 +82,10 @@ def test_the_step_is_compiled_once_and_the_state_is_donated():
     optimiser = QUICK.make_optimiser(9)
     run = make_run(QUICK, FreeEnergy(), optimiser, num_rows=150, batch_size=50, mesh=make_mesh(1))
     state = start_state(build_model(MODEL, key=jax.random.key(0)), optimiser, jax.random.key(1))
-    after = run(state, resident(ROWS, 50), 2)
+    after = run(state, resident(ROWS, 50, jax.random.key(1)), 2)
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.model))
     assert int(after.step) == 2
-    assert int(run(after, resident(ROWS, 50), 3).step) == 3
+    assert int(run(after, resident(ROWS, 50, jax.random.key(1)), 3).step) == 3
 
 
 def test_learning_raises_the_bound_to_near_the_truth():
@@ -143,7 +143,7 @@ def test_the_average_of_the_parameters_is_what_is_kept():
     for t in range(12):
         d = min(0.5, (1 + t) / (10 + t))
         before = leaves(state.model)
-        state = run(state, resident(ROWS, 150), t + 1)
+        state = run(state, resident(ROWS, 150, jax.random.key(1)), t + 1)
         after = leaves(state.model)
         assert all((old != new).any() for old, new in zip(before, after, strict=True))
         expected = [d * average + (1 - d) * new for average, new in zip(expected, after, strict=True)]

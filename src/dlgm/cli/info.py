@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import AsJson, Quiet, Seed, load_saved
+from dlgm.cli.options import AsJson, Quiet, Seed, users_mistakes
 
 
 def info(
@@ -18,15 +18,11 @@ def info(
 
     Example: dlgm info digits.dlgm
     """
-    saved = load_saved(model)
+    from dlgm.artifact import describe_model
 
-    import jax
-
-    def count(tree: object) -> int:
-        return sum(leaf.size for leaf in jax.tree.leaves(tree))
-
-    parameters = {"generative": count(saved.model.generative), "recognition": count(saved.model.recognition)}
-    config = saved.config.to_dict()
+    with users_mistakes():
+        saved = describe_model(model)
+    config, parameters = saved.config.to_dict(), saved.parameters
     if as_json:
         from dlgm.files import to_json
 

@@ -56,7 +56,7 @@ class Resident(eqx.Module):
     mask: Bool[Array, "n x"] | None
     order: Int[Array, "steps b"]
 
-    def batch(self, n: Int[Array, ""]) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
+    def batch(self, n: Int[Array, ""] | int) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
         """The rows of the epoch's step `n`."""
         index = self.order[n]
         return self.rows[index], None if self.mask is None else self.mask[index]
@@ -69,7 +69,7 @@ class Chunk(eqx.Module):
     mask: Bool[Array, "steps b x"] | None
     first: Int[Array, ""]  # the epoch's step that the first batch is for
 
-    def batch(self, n: Int[Array, ""]) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
+    def batch(self, n: Int[Array, ""] | int) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
         """The rows of the epoch's step `n`."""
         return self.rows[n - self.first], None if self.mask is None else self.mask[n - self.first]
 

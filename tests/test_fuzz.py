@@ -121,7 +121,7 @@ FORGED = {
     "an empty array": tensor_with(lambda a: a[:0]),
     "a stray array": lambda t, d: t.update(stray=np.zeros(3, np.float32)),
     "no arrays": lambda t, d: t.clear(),
-    "not finite": tensor_with(lambda a: a * np.inf),
+    "not finite": tensor_with(lambda a: a + np.inf),
 }
 
 

@@ -69,7 +69,13 @@ class Checkpoints:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, the folder is this run's alone. The system lets go of it with the process, however that ends."""
+        """Inside, the folder is this run's alone. The system lets go of it with the process, however that ends.
+
+        Of several processes the first one holds it, and writes; all read.
+        """
+        if jax.process_index() > 0:
+            yield
+            return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -93,8 +99,10 @@ class Checkpoints:
 
     def save(self, snapshot: Snapshot, described: dict[str, Any]) -> Path:
         """Write a checkpoint, then remove the oldest. `described` is what a resuming run must agree with."""
-        step = int(snapshot.state.step)
-        path = self.folder / f"step-{step:010d}{_SUFFIX}"
+        self._saved_at = time.monotonic()
+        path = self.folder / f"step-{int(snapshot.state.step):010d}{_SUFFIX}"
+        if jax.process_index() > 0:
+            return path
         tensors = {f"state.{name}": array for name, array in _arrays(snapshot.state).items()}
         tensors |= {f"best.{name}": array for name, array in _arrays(snapshot.best).items()}
         text = {
@@ -115,7 +123,6 @@ class Checkpoints:
             raise CheckpointError(f"{path}: cannot be written ({error.strerror}).{last}") from None
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)
-        self._saved_at = time.monotonic()
         return path
 
     def load(self, like: Snapshot, described: dict[str, Any]) -> Snapshot | None:
@@ -171,7 +178,7 @@ def _arrays(tree: Any) -> dict[str, np.ndarray]:
 
 
 def _restored(prefix: str, tensors: dict[str, np.ndarray], like: Any) -> Any:
-    """A tree like `like`, its leaves from the file and placed where its leaves are."""
+    """A tree like `like`, its leaves from the file."""
 
     def one(path: Any, leaf: Any) -> Any:
         name = prefix + jax.tree_util.keystr(path, simple=True, separator=".")
@@ -179,9 +186,7 @@ def _restored(prefix: str, tensors: dict[str, np.ndarray], like: Any) -> Any:
         array = tensors.get(name)
         if array is None or array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise TensorFileError(f"{name}: expected {wanted.dtype} of shape {wanted.shape}")
-        if wanted.dtype != leaf.dtype:
-            return jax.device_put(jax.random.wrap_key_data(jnp.asarray(array)), leaf.sharding)
-        return jax.device_put(array, leaf.sharding)
+        return jax.random.wrap_key_data(jnp.asarray(array)) if wanted.dtype != leaf.dtype else jnp.asarray(array)
 
     return jax.tree.map_with_path(one, like)
 

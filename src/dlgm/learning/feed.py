@@ -16,7 +16,7 @@ from jax import Array
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Key, Shaped
 
-from dlgm.learning.mesh import everywhere, over_batches
+from dlgm.learning.mesh import over_batches, replicated
 from dlgm.learning.step import Batches, Chunk, Resident, epoch_order
 
 # Rows that lie together in a source and are read together: enough for the disk, few enough to mix well.
@@ -78,7 +78,7 @@ class ResidentFeed(AbstractFeed):
         batch_size: int,
         mesh: Mesh,
     ) -> None:
-        self._rows, self._mask = jax.device_put((rows, mask), everywhere(mesh))
+        self._rows, self._mask = replicated((rows, mask), mesh)
         self._key, self._num_rows, self._batch_size, self._mesh = key, len(rows), batch_size, mesh
         self._steps = len(rows) // batch_size
         self._now: tuple[int, Resident] | None = None
@@ -88,7 +88,7 @@ class ResidentFeed(AbstractFeed):
         if self._now is None or self._now[0] != epoch:
             order = epoch_order(self._key, epoch, num_rows=self._num_rows)
             order = order[: self._steps * self._batch_size].reshape(self._steps, self._batch_size)
-            self._now = epoch, Resident(self._rows, self._mask, jax.device_put(order, everywhere(self._mesh)))
+            self._now = epoch, Resident(self._rows, self._mask, replicated(order, self._mesh))
         return self._now[1], self._steps
 
 
@@ -148,7 +148,7 @@ class StreamedFeed(AbstractFeed):
             shape = (self._chunk_steps, self._batch_size, array.shape[1])
             return jax.make_array_from_process_local_data(sharding, ordered, shape)
 
-        first = jax.device_put(jnp.asarray(c * self._chunk_steps), everywhere(self._mesh))
+        first = replicated(jnp.asarray(c * self._chunk_steps), self._mesh)
         return Chunk(put(rows), None if mask is None else put(mask), first)
 
     def _checked(self, index: Int[np.ndarray, " k"], rows: Any, mask: Any) -> tuple[Any, Any]:

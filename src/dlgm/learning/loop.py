@@ -20,7 +20,7 @@ from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.feed import AbstractFeed, ArraySource, ResidentFeed, RowSource, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
-from dlgm.learning.mesh import everywhere, make_mesh
+from dlgm.learning.mesh import agreed, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
@@ -93,6 +93,7 @@ def fit(
     - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means.
     - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN only in holes.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
+    - `mesh`: the devices to use; by default all, of all processes that `jax.distributed` has joined.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
     - `checkpoints`: where to save the run as it goes. A run that was stopped, however it was, ends with the same bits
       once it is resumed. SIGINT and SIGTERM then end the run after the step at hand, with `Interrupted`.
@@ -120,6 +121,9 @@ def fit(
     config.check_for(built.generative.observation.name, validated=valid is not None)
     if isinstance(rows, np.memmap):
         rows, mask = ArraySource(rows, mask), None
+    elif jax.process_count() > 1 and not isinstance(rows, RowSource):
+        # Every process takes the rows of its own devices only, and does so as from any source.
+        rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built)), None
     streamed = isinstance(rows, RowSource)
     if streamed:
         sample, sample_mask = _as_data("rows", *rows.read(_spread(rows.shape[0])), model=built)
@@ -142,7 +146,7 @@ def fit(
     objective = objective or config.make_objective()
     # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter.
     judge = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
-    state = jax.device_put(start_state(model, optimiser, key_run), everywhere(mesh))
+    state = replicated(start_state(model, optimiser, key_run), mesh)
     at = Snapshot(state, _copy(state.averaged), -np.inf, 0, [], 0.0)
     with ExitStack() as stack:
         if streamed:
@@ -160,12 +164,13 @@ def fit(
             feed=feed,
             steps_per_epoch=num_rows // batch_size,
             batch_size=batch_size,
-            held_out=None if valid is None else jax.device_put((valid, valid_mask), everywhere(mesh)),
+            held_out=None if valid is None else replicated((valid, valid_mask), mesh),
             judge=partial(mean_bound, objective=judge, key=key_valid),
             signals=stack.enter_context(Signals()) if checkpoints else Signals(),
             checkpoints=checkpoints,
             described={
                 **config.to_dict(),
+                "batch_size": batch_size,
                 "model": _shapes(at.best),
                 "rows": list(rows.shape),
                 "rows' digest": _digest(sample, sample_mask),
@@ -173,7 +178,10 @@ def fit(
         )
         if checkpoints is not None:
             stack.enter_context(checkpoints.held())
-            at = checkpoints.load(at, training.described) or at
+            if (saved := checkpoints.load(at, training.described)) is not None:
+                saved.state, saved.best = replicated((saved.state, saved.best), mesh)
+                at = saved
+        watchers = watchers if jax.process_index() == 0 else ()
         for watcher in watchers:
             stack.enter_context(watcher)
             watcher.start(config.epochs, at.history)
@@ -189,7 +197,7 @@ def fit(
             checkpoints.save(at, training.described)
     if not at.best_epoch:
         at.best, at.best_epoch = at.state.averaged, len(at.history)
-    return Fitted(at.best, at.history, at.best_epoch, at.seconds, len(at.history) < config.epochs)
+    return Fitted(local(at.best), at.history, at.best_epoch, at.seconds, len(at.history) < config.epochs)
 
 
 @dataclass
@@ -256,7 +264,7 @@ class _Training:
             raise _non_finite(at)
         each = (time.perf_counter() - began) / (stop - n)
         # At most twice as many the next time: the first steps' time is mostly that of compiling.
-        self._pace = max(1, min(2 * self._pace, round(_PATIENCE_OF_SIGNALS / each)))
+        (self._pace,), _ = agreed(max(1, min(2 * self._pace, round(_PATIENCE_OF_SIGNALS / each))))
         return stop
 
     def _validate(self, at: Snapshot, epoch: int) -> float | None:
@@ -270,7 +278,7 @@ class _Training:
                 "hold values far outside the training rows' range. The best weights before are kept in `model` "
                 "of this error.",
                 epoch * self.steps_per_epoch,
-                at.best,
+                local(at.best),
             )
         if bound > at.best_bound:
             at.best, at.best_bound, at.best_epoch = _copy(at.state.averaged), bound, epoch
@@ -280,14 +288,15 @@ class _Training:
         """A checkpoint, if it is time for one or a signal came; then the signal is obeyed."""
         if self.checkpoints is None:
             return
-        if self.signals.received is None and not self.checkpoints.due():
+        (due, _), (_, signal) = agreed(self.checkpoints.due(), self.signals.received or 0)
+        if not due and not signal:
             return
         path = self.checkpoints.save(at, self.described)
-        if self.signals.received is not None:
+        if signal:
             raise Interrupted(
                 f"Stopped at step {int(at.state.step)}, in epoch {len(at.history) + 1} of {self.config.epochs}; the "
                 f"run is saved in {path}.",
-                self.signals.received,
+                signal,
             )
 
 
@@ -305,7 +314,7 @@ def _non_finite(at: Snapshot) -> NonFiniteError:
         f"Training stopped at step {step}: {CAUSES[first]} is not finite. {_ADVICE[first]} "
         "The last good weights are kept in `model` of this error.",
         step,
-        _copy(at.best if at.best_epoch else at.state.averaged),
+        local(_copy(at.best if at.best_epoch else at.state.averaged)),
     )
 
 

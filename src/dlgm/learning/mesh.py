@@ -1,7 +1,16 @@
-"""Where arrays live: the rows of a batch over all devices, everything else on each. One CPU is a mesh of one."""
+"""Where arrays live: the rows of a batch over all devices, everything else on each. One CPU is a mesh of one.
+
+The devices may belong to several processes, joined by `jax.distributed`. Each then runs the same program, and what they
+decide by the clock or on a signal they must decide alike.
+"""
+
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import P
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 ROWS = "rows"
@@ -29,3 +38,30 @@ def everywhere(mesh: Mesh) -> NamedSharding:
 def over_batches(mesh: Mesh) -> NamedSharding:
     """The second axis cut over the devices: batches one after another."""
     return NamedSharding(mesh, P(None, ROWS))
+
+
+def replicated(tree: Any, mesh: Mesh) -> Any:
+    """The arrays of a tree, which every process has alike, on every device."""
+    if jax.process_count() == 1:
+        return jax.device_put(tree, everywhere(mesh))
+
+    def put(leaf: Any) -> jax.Array:
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(put(jax.random.key_data(leaf)))
+        array = np.asarray(leaf)
+        return jax.make_array_from_callback(array.shape, everywhere(mesh), lambda index: array[index])
+
+    return jax.tree.map(put, tree)
+
+
+def local(tree: Any) -> Any:
+    """A tree of replicated arrays as this process's own, with which it can compute alone."""
+    return tree if jax.process_count() == 1 else jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), tree)
+
+
+def agreed(*numbers: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first process's numbers, and the largest among all processes: the same two answers in every one."""
+    if jax.process_count() == 1:
+        return numbers, numbers
+    gathered = np.asarray(multihost_utils.process_allgather(np.array(numbers, np.int32))).reshape(-1, len(numbers))
+    return tuple(gathered[0].tolist()), tuple(gathered.max(axis=0).tolist())

@@ -18,10 +18,11 @@ from dlgm.data import locking
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError
 from dlgm.data.fetching import Fetcher, forbidden
 from dlgm.data.sources import PublishedFile, Source
-from tests.data.server import Server, declared_gzip, die, half, status, whole
+from tests.data.server import Server, declared_gzip, die, half, start, status, whole
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB, in several pieces
 OTHER = b"something else"
+LONG = 60  # seconds after which a test that hangs gives up
 
 
 def sha256(content):
@@ -413,12 +414,12 @@ def test_two_processes_fetch_once(server, tmp_path):
 
     def held_up(handler, body):
         asked.set()
-        go_on.wait()
+        go_on.wait(LONG)
         whole(handler, body)
 
     server.script["/toy/a.bin"] = [held_up]
     with another_process(server, tmp_path) as first:
-        asked.wait()
+        assert asked.wait(LONG)
         with another_process(server, tmp_path) as second:
             try:
                 assert second.stderr.readline() == "Another process is fetching toy.\n"
@@ -433,7 +434,7 @@ def test_two_processes_fetch_once(server, tmp_path):
 
 def test_two_processes_without_locks(server, tmp_path):
     """Both fetch, at the same time: neither gets an answer before both have asked."""
-    both = threading.Barrier(2)
+    both = threading.Barrier(2, timeout=LONG)
 
     def held_up(handler, body):
         both.wait()
@@ -445,6 +446,28 @@ def test_two_processes_without_locks(server, tmp_path):
         answers = [process.communicate()[0] for process in (first, second)]
     assert answers == ["True\n", "True\n"]
     assert (tmp_path / "toy/a.bin").read_bytes() == CONTENT
+    assert everything_in(tmp_path) == ["toy", "toy/a.bin"]
+
+
+def test_a_process_that_is_killed(server, fetcher, tmp_path):
+    """Half of the file has been sent when it is; the next one starts afresh, and clears up."""
+    sent, killed = threading.Event(), threading.Event()
+
+    def stall(handler, body):
+        start(handler, body)
+        handler.wfile.write(body[: len(body) // 2])
+        handler.wfile.flush()
+        sent.set()
+        killed.wait(LONG)
+
+    server.script["/toy/a.bin"] = [stall]
+    with another_process(server, tmp_path) as process:
+        assert sent.wait(LONG)
+        process.kill()
+    killed.set()
+    assert not (tmp_path / "toy/a.bin").exists()
+    assert len(list((tmp_path / "toy").glob(".partial-*"))) == 1
+    assert fetcher.fetch(toy(f"{server.address}/toy/"), tmp_path) is True
     assert everything_in(tmp_path) == ["toy", "toy/a.bin"]
 
 

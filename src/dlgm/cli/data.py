@@ -90,7 +90,7 @@ def path(
 
 @app.command()
 def fetch(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Names from `dlgm data list`.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names from `dlgm data list`.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Fetch again what is here and whole.")] = False,
     offline: Offline = False,

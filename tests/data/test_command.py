@@ -153,7 +153,8 @@ def test_path_of_what_is_not_there(run, tmp_path):
     assert json.loads(run("path", "digits", "--json").stdout)["folder"] is None
 
 
-def test_exit_code_of_an_absent_path(tmp_path):
+def test_exit_code_of_an_absent_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLGM_DATA", str(tmp_path))
     program = "from dlgm.cli import main; main()"
     run = subprocess.run([sys.executable, "-c", program, "data", "path", "svhn"], capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (2, "")

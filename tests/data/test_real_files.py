@@ -1,15 +1,20 @@
 """The published files themselves, where `DLGM_DATA` has them."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
-from dlgm.data import list_datasets, load_dataset
+from dlgm.data import fetch_datasets, find_dataset, list_datasets, load_dataset
+from dlgm.data.files import content_size, read_content
+from dlgm.data.sources import BINARIZED_MNIST, CIFAR10
+from tests.data.server import Server
 
 
 def real(name):
     info = next(info for info in list_datasets() if info.name == name)
     if not info.found:
-        pytest.skip(f"no files for {name} in {info.location}: DLGM_DATA names the folder they are looked for in")
+        pytest.skip(f"no files for {name}: DLGM_DATA names the folder they are looked for in")
     dataset = load_dataset(name)
     splits = {split: getattr(dataset, split) for split in ("train", "valid", "test")}
     assert {split: len(rows) for split, rows in splits.items()} == info.rows
@@ -23,6 +28,33 @@ def test_binarized_mnist():
     assert sums == {"train": 5_118_041, "valid": 1_028_036, "test": 1_038_896}
     assert dataset.train.max() == 1
     assert (dataset.family, dataset.labels) == ("bernoulli", {})
+
+
+def test_fetching_binarized_mnist(tmp_path, monkeypatch):
+    """The files themselves, served on this machine, have the sizes and the checksums that the table claims."""
+    real("binarized-mnist")
+    paths = find_dataset("binarized-mnist").paths
+    with Server() as server:
+        for path, file in zip(paths, BINARIZED_MNIST.files, strict=True):
+            server.files[f"/binarized_mnist/{file.name}"] = read_content(path)
+            assert content_size(path) == file.size
+        for variable in ("DLGM_DATA", "DLGM_OFFLINE"):
+            monkeypatch.delenv(variable)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setenv("DLGM_MIRROR", server.address)
+        monkeypatch.setenv("DLGM_CACHE", str(tmp_path))
+        (fetched,) = fetch_datasets(["binarized-mnist"], quiet=True)
+        assert (fetched.status, fetched.message) == ("fetched", "")
+        assert len(server.seen) == 3
+    assert find_dataset("binarized-mnist").where == "cache"
+
+
+def test_cifar10_checksums():
+    real("cifar10")
+    for path in find_dataset("cifar10").paths:
+        if path.suffix == ".bin":
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert content == CIFAR10.files[0].members[f"cifar-10-batches-bin/{path.name}"]
 
 
 def test_mnist():

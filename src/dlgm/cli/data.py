@@ -4,12 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlgm.cli.options import AsJson, Quiet, Seed, load_data
+from dlgm.cli.errors import UsageError
+from dlgm.cli.options import AsJson, Offline, Quiet, Seed, load_data, users_mistakes
 
 if TYPE_CHECKING:
-    from dlgm.data import Dataset
+    from dlgm.data import Dataset, Fetched
 
-app = typer.Typer(help="The named data sets: which there are, and what is in them.", no_args_is_help=True)
+app = typer.Typer(
+    help="The named data sets: which there are, where their files are, what is in them.", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -19,7 +22,7 @@ def _group() -> None:
 
 @app.command("list")
 def list_(seed: Seed = 0, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Which data sets there are, and where to put the files of those that are not here.
+    """Which data sets there are, and where each was found: DLGM_DATA, the cache, or not yet. Nothing is fetched.
 
     Example: dlgm data list
     """
@@ -35,24 +38,123 @@ def list_(seed: Seed = 0, quiet: Quiet = False, as_json: AsJson = False) -> None
         from rich.console import Console
         from rich.table import Table
 
-        table = Table(box=None, pad_edge=False)
-        for heading in ("name", "train/valid/test", "shape", "family", "files"):
+        from dlgm.data.sources import size_in_words
+
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for heading in ("name", "train/valid/test", "shape", "where", "size", "terms"):
             table.add_column(heading, no_wrap=True)
         for info in infos:
             rows = "/".join(f"{count:,}" for count in info.rows.values())
-            files = info.location if not info.files else "found" if info.found else "missing"
-            table.add_row(info.name, rows, _shape(info.shape), info.family, files)
+            size = size_in_words(info.size) if info.size else "-"
+            table.add_row(info.name, rows, _shape(info.shape), info.where or "not yet", size, info.terms)
         Console().print(table)
         for info in infos:
-            if not info.found:
-                typer.echo(f"{info.name}: put {', '.join(info.files)} (or the same with .gz) in {info.location}")
-            elif info.note:
+            if info.note:
                 typer.echo(f"{info.name}: {info.note}")
+        if not all(info.found for info in infos):
+            from dlgm.data.fetching import forbidden
+
+            typer.echo(
+                "What is not here yet would be fetched, but DLGM_OFFLINE forbids it."
+                if forbidden()
+                else "What is not here yet is fetched when first used, or with `dlgm data fetch NAME`."
+            )
+
+
+@app.command()
+def path(
+    name: Annotated[str, typer.Argument(help="A name from `dlgm data list`.")],
+    files: Annotated[bool, typer.Option("--files", help="Print the files, one a line, not the folder.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the folder where a data set's files were found. Nothing is fetched: exit code 2 if they are not here.
+
+    Example: dlgm data path mnist
+    """
+    from dlgm.data import find_dataset
+
+    with users_mistakes():
+        where, folder, paths = find_dataset(name)
+    if as_json:
+        import json
+
+        described = {"name": name, "where": where, "folder": folder and str(folder), "files": [str(p) for p in paths]}
+        typer.echo(json.dumps(described, indent=1))
+    elif folder is None:
+        raise UsageError(f"{name} is embedded: it has no files.")
+    elif not quiet:
+        for found in paths if files else [folder]:
+            typer.echo(str(found))
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names from `dlgm data list`.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch again what is here and whole.")] = False,
+    offline: Offline = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Download the published files into the cache and compare them with their checksums; mend what is damaged there.
+
+    The cache is the folder that DLGM_CACHE names, or the system's usual place. Terms of use: `dlgm data list`.
+
+    Example: dlgm data fetch mnist frey-faces
+    """
+    from dlgm.data import fetch_datasets, list_datasets
+
+    if everything == bool(names):
+        raise UsageError("Expected names of data sets, or --all: see `dlgm data list`.")
+    results = []
+    with users_mistakes():
+        wanted = names or [info.name for info in list_datasets()]
+        for result in fetch_datasets(wanted, force=force, offline=offline, quiet=quiet):
+            results.append(result)
+            if result.status == "failed":
+                typer.echo(f"dlgm: {result.message}", err=True)
+            elif not (quiet or as_json):
+                typer.echo(f"{result.name}: {_outcome(result)}")
+    if as_json:
+        import json
+
+        typer.echo(
+            json.dumps(
+                [
+                    {
+                        "name": result.name,
+                        "status": result.status,
+                        "where": result.located.where if result.located else None,
+                        "files": [str(p) for p in result.located.paths] if result.located else [],
+                        "message": result.message,
+                    }
+                    for result in results
+                ],
+                indent=1,
+            )
+        )
+    if any(result.status == "failed" for result in results):
+        raise typer.Exit(2)
+
+
+def _outcome(result: "Fetched") -> str:
+    if result.located is None or result.located.folder is None:
+        return "embedded"
+    words = {
+        "found": f"found in {result.located.folder}, where DLGM_DATA points; not checked",
+        "whole": f"whole, in {result.located.folder}",
+        "fetched": f"fetched to {result.located.folder}",
+    }[result.status]
+    if result.status == "fetched" and result.located.where == "DLGM_DATA":
+        return f"fetched to the cache; but {result.located.folder}, where DLGM_DATA points, comes first"
+    return words
 
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A name from `dlgm data list`.")],
+    offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -61,7 +163,7 @@ def show(
 
     Example: dlgm data show digits
     """
-    summary = _summary(load_data(name))
+    summary = _summary(load_data(name, offline=offline, quiet=quiet))
     if as_json:
         import json
 

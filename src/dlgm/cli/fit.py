@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, DataName, Quiet, Seed, load_data, settings_mistakes, widths, writable
+from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, load_data, settings_mistakes, widths, writable
 
 
 def fit(
@@ -41,6 +41,7 @@ def fit(
     gradient_noise: Annotated[
         bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
     ] = False,
+    offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -52,7 +53,7 @@ def fit(
     out = writable("--out", out or Path(f"{data}.dlgm"))
     if history is not None:
         writable("--history", history)
-    dataset = load_data(data)
+    dataset = load_data(data, offline=offline, quiet=quiet)
 
     import jax
 

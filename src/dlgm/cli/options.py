@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Seed = Annotated[int, typer.Option(help="Seed of all draws.", min=0, max=2**32 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Never fetch data (as does DLGM_OFFLINE=1).")]
 ModelFile = Annotated[Path, typer.Option("--model", help="A model file that `dlgm fit` wrote.")]
 DataName = Annotated[str, typer.Argument(metavar="DATA", help="A data set's name: see `dlgm data list`.")]
 
@@ -54,12 +55,12 @@ def settings_mistakes() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def load_data(name: str) -> "Dataset":
-    """A named data set, or a message."""
+def load_data(name: str, *, offline: bool = False, quiet: bool = False) -> "Dataset":
+    """A named data set, fetched if need be, or a message."""
     from dlgm.data import load_dataset
 
     with users_mistakes():
-        return load_dataset(name)
+        return load_dataset(name, offline=offline, quiet=quiet)
 
 
 def load_saved(path: Path) -> "SavedModel":

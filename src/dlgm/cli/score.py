@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import AsJson, DataName, ModelFile, Quiet, Seed, load_data, load_saved, split_of, writable
+from dlgm.cli.options import (
+    AsJson,
+    DataName,
+    ModelFile,
+    Offline,
+    Quiet,
+    Seed,
+    load_data,
+    load_saved,
+    split_of,
+    writable,
+)
 
 
 def score(
@@ -15,6 +26,7 @@ def score(
     samples: Annotated[int, typer.Option(help="Importance samples a row.", min=1)] = 5000,
     limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file for the rows' scores.")] = None,
+    offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -26,7 +38,7 @@ def score(
     if out is not None:
         writable("--out", out, (".csv",))
     saved = load_saved(model)
-    rows = split_of(load_data(data), split, limit, saved)
+    rows = split_of(load_data(data, offline=offline, quiet=quiet), split, limit, saved)
 
     import io
     import time

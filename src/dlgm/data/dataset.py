@@ -62,7 +62,11 @@ class DatasetInfo:
     shape: tuple[int, ...]
     rows: dict[str, int]  # by split; of the files that are there, or as published where they are not
     family: str
-    location: str  # the folder its files belong in, or "embedded"
+    where: str  # "DLGM_DATA", "cache" or "embedded": where its files were found; empty if they are not here yet
+    location: str  # the folder its files are in, or would be fetched to; or "embedded"
     files: tuple[str, ...]  # their names in that folder, each of which may end in .gz
+    size: int  # bytes to download
+    terms: str
+    page: str  # where it is published
     found: bool
     note: str = ""  # what is special about the files found

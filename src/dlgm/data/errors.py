@@ -15,6 +15,10 @@ class DataFileError(DataError, ValueError):
     """A data set's file does not hold what its format promises."""
 
 
+class DataFetchError(DataError, OSError):
+    """A data set's file could not be fetched, or not be written."""
+
+
 class UnknownDatasetError(DataError, ValueError):
     """No data set has this name."""
 

@@ -11,38 +11,42 @@ from typing import IO, cast
 from dlgm.data.errors import DataNotFoundError, damaged
 
 VARIABLE = "DLGM_DATA"
+CACHE_VARIABLE = "DLGM_CACHE"
 
 
-def expected_folder(name: str) -> str:
-    """Where the data set folder `name` belongs, as a person would write it."""
-    root = os.environ.get(VARIABLE)
-    return str(Path(root) / name) if root else f"${VARIABLE}/{name}"
-
-
-def find_file(name: str) -> Path:
-    """The file `name`, or `name.gz`, in the folder that `DLGM_DATA` names."""
+def data_folder() -> Path | None:
+    """The folder that `DLGM_DATA` names, with a folder for each data set in it; None if it names none."""
     root = os.environ.get(VARIABLE)
     if not root:
-        raise DataNotFoundError(
-            f"Looked for {name} (or {name}.gz), but {VARIABLE} is not set. Set it to the folder that has {name} in it."
-        )
+        return None
     if not Path(root).is_dir():
         raise DataNotFoundError(
-            f"Looked for {name} (or {name}.gz) in {root}, which is no folder. "
-            f"Set {VARIABLE} to the folder that has {name} in it."
+            f"Expected {VARIABLE} to name a folder; got {root}. Set it to the folder that has the data sets' folders "
+            "in it, or unset it."
         )
-    for path in (Path(root, name), Path(root, f"{name}.gz")):
-        if path.is_file():
-            return path
-    raise DataNotFoundError(
-        f"Looked for {name} (or {name}.gz) in {root}, and it is not there. "
-        f"Put it there, or set {VARIABLE} to the folder that has it."
-    )
+    return Path(root)
 
 
-def find_files(names: Sequence[str]) -> list[Path]:
-    """All of the files, in order."""
-    return [find_file(name) for name in names]
+def cache_folder() -> Path:
+    """The folder where fetched files are kept: what `DLGM_CACHE` names, or the system's place for such things."""
+    root = os.environ.get(CACHE_VARIABLE)
+    if root:
+        return Path(root)
+    import pooch
+
+    return Path(pooch.os_cache("dlgm"))
+
+
+def find_files(folder: Path, names: Sequence[str]) -> list[Path]:
+    """All of the files in a folder, each as `name` or `name.gz`; an empty list unless all are there."""
+    found = present_files(folder, names)
+    return found if len(found) == len(names) else []
+
+
+def present_files(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Those of the files that are there."""
+    candidates = ((folder / name, folder / f"{name}.gz") for name in names)
+    return [next(path for path in pair if path.is_file()) for pair in candidates if any(p.is_file() for p in pair)]
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from dlgm.data.dataset import SPLITS
-from dlgm.data.errors import DataNotFoundError
-from dlgm.data.files import find_file
+from dlgm.data.files import present_files
 from dlgm.data.formats.cifar import count_cifar, read_cifar
 from dlgm.data.splits import Splits, check_labels, one_tenth, sizes_of, split_in_order
 
@@ -24,13 +23,11 @@ PATCHES_AN_IMAGE = 5
 MOST_PATCHES = sizes_of(50_000, 5_000, 5_000)
 
 
-def find_cifar10(names: Sequence[str]) -> list[Path]:
-    """Those of the files that are there, the test batch last; at least one training batch must be."""
+def find_cifar10(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Those of the files that are there, the test batch last; none unless a training batch is among them."""
     *batches, test = names
-    found = _present(batches)
-    if not found:
-        find_file(batches[0])  # raises, with the reason
-    return found + _present([test])
+    found = present_files(folder, batches)
+    return found + present_files(folder, [test]) if found else []
 
 
 def load_cifar10(paths: Sequence[Path]) -> Splits:
@@ -91,13 +88,3 @@ def _sizes(paths: Sequence[Path], counts: Sequence[int]) -> dict[str, int]:
 
 def _has_test(paths: Sequence[Path]) -> bool:
     return paths[-1].name.startswith(TEST_FILE)
-
-
-def _present(names: Sequence[str]) -> list[Path]:
-    found = []
-    for name in names:
-        try:
-            found.append(find_file(name))
-        except DataNotFoundError:
-            continue
-    return found

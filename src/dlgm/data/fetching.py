@@ -17,8 +17,8 @@ from typing import Any
 from dlgm.data.archives import unpack
 from dlgm.data.bars import download_bar
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError
-from dlgm.data.locking import only_one
 from dlgm.data.sources import PublishedFile, Source, size_in_words
+from dlgm.locking import only_one
 
 OFFLINE_VARIABLE = "DLGM_OFFLINE"
 PARTIAL = ".partial-"

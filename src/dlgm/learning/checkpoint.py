@@ -1,6 +1,5 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped."""
 
-import fcntl
 import json
 import time
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 
 from dlgm.files import to_json
 from dlgm.learning.step import State
+from dlgm.locking import only_one
 from dlgm.model import Model
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
 
@@ -80,18 +80,17 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CheckpointError(f"{self.folder}: cannot be a folder for checkpoints ({error.strerror}).") from None
-        with (self.folder / "lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise CheckpointError(
-                    f"{self.folder}: another run is writing its checkpoints here. Wait, or choose another folder."
-                ) from None
+        with only_one(self.folder / "lock", waiting=self._taken):
             if not self.resume and self.paths():
                 raise CheckpointError(
                     f"{self.folder}: holds the checkpoints of an earlier run. Resume it, or choose another folder."
                 )
             yield
+
+    def _taken(self) -> None:
+        raise CheckpointError(
+            f"{self.folder}: another run is writing its checkpoints here. Wait for it, or choose another folder."
+        )
 
     def due(self) -> bool:
         """Whether it is time for another."""

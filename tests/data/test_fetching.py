@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dlgm.data import locking
+from dlgm import locking
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError
 from dlgm.data.fetching import Fetcher, forbidden
 from dlgm.data.sources import PublishedFile, Source
@@ -385,7 +385,7 @@ def test_the_variable(monkeypatch, value, means):
 PROGRAM = """
 import sys
 from pathlib import Path
-from dlgm.data import locking
+from dlgm import locking
 from dlgm.data.errors import DataError
 from dlgm.data.fetching import Fetcher
 from dlgm.data.sources import PublishedFile, Source

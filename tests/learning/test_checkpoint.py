@@ -88,14 +88,9 @@ def test_a_finished_run_is_taken_as_it_is(tmp_path, uninterrupted):
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, damage):
     stopped_after(tmp_path, 4)
     newest = max(tmp_path.glob("*.checkpoint"))
-    content = bytearray(newest.read_bytes())
-    if damage == "truncated":
-        content = content[:-100]
-    elif damage == "flipped":
-        content[-200] ^= 1
-    else:
-        content = b""
-    newest.write_bytes(content)
+    whole = newest.read_bytes()
+    flipped = whole[:-200] + bytes([whole[-200] ^ 1]) + whole[-199:]
+    newest.write_bytes({"truncated": whole[:-100], "flipped": flipped, "empty": b""}[damage])
     with pytest.warns(UserWarning, match=f"{newest.name}: passed over: .*damaged.* The one before it is used"):
         resumed = train(Checkpoints(tmp_path, resume=True))
     assert told(resumed) == uninterrupted
@@ -143,6 +138,7 @@ def test_a_second_run_on_the_folder_is_refused(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    assert child.stdout is not None
     assert child.stdout.readline() == "held\n"
     with pytest.raises(CheckpointError, match="another run is writing its checkpoints here"):
         train(Checkpoints(tmp_path))

@@ -14,7 +14,7 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    # The static binarisation is easily overfitted: a quarter of the inputs is hidden from the recognition model at every
+    # The static binarisation is easily overfitted: a quarter of the inputs is hidden from the recognition model at each
     # step. A second layer is a richer prior for the first, Adam gets further than RMSprop in as many epochs, and the
     # importance-weighted bound is worth its price. See docs/results.md.
     "binarized-mnist": Recipe(

@@ -51,6 +51,7 @@ def run_and_kill(folder, kills, seed):
         child = subprocess.Popen(
             [sys.executable, "-m", "tests.learning.killing", "child", str(folder)], stdout=subprocess.PIPE, text=True
         )
+        assert child.stdout is not None
         # An epoch of this run takes a moment: the kill falls in the middle of steps, validation or writing.
         for _ in range(draw.randint(1, 3)):
             if not child.stdout.readline():

@@ -10,14 +10,11 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-<<<<<<< HEAD
 # No test leaves this machine, and none finds what its user has fetched.
 os.environ["DLGM_OFFLINE"] = "1"
 os.environ["DLGM_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "no-data")
 os.environ.pop("DLGM_MIRROR", None)
 
-=======
->>>>>>> main
 import jax
 
 # Properties are checked on the same examples every time: a failure can be run again, and a pass is not luck.

@@ -1,10 +1,14 @@
 """Rows larger than memory: each once an epoch, well mixed, and the same run where one chunk holds all."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
 
-from dlgm.learning import ArraySource, TrainingConfig, fit, make_mesh
+from dlgm.data import ArraySource
+from dlgm.learning import TrainingConfig, fit, make_mesh
 from dlgm.learning.feed import ResidentFeed, StreamedFeed
 from tests.learning.killing import told
 from tests.learning.test_fit import MODEL, QUICK, ROWS
@@ -80,3 +84,13 @@ def test_a_bad_row_far_into_the_file_is_named(tmp_path):
     rows[20_001, 3] = 7
     with pytest.raises(ValueError, match="Row 20001 of the source: bernoulli: expected"):
         fit(MODEL, ArraySource(rows), config=TrainingConfig(epochs=1, batch_size=100), chunk_rows=1000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on a process's own memory is Linux's")
+def test_a_file_larger_than_the_memory_allowed(tmp_path):
+    """A file of six times the memory that the process may still take; its zeros lie nowhere on the disk."""
+    path = tmp_path / "large.npy"
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(525_000, 784)).flush()
+    run = subprocess.run([sys.executable, "-m", "tests.learning.limited", str(path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["6", "105", "2000"]

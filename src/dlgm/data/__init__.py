@@ -7,8 +7,10 @@ are fetched if need be; `digits` needs none.
 from dlgm.data.dataset import Dataset, DatasetInfo
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError, UnknownDatasetError
 from dlgm.data.registry import Fetched, Located, fetch_datasets, find_dataset, list_datasets, load_dataset
+from dlgm.data.source import ArraySource, RowSource
 
 __all__ = [
+    "ArraySource",
     "DataError",
     "DataFetchError",
     "DataFileError",
@@ -17,6 +19,7 @@ __all__ = [
     "DatasetInfo",
     "Fetched",
     "Located",
+    "RowSource",
     "UnknownDatasetError",
     "fetch_datasets",
     "find_dataset",

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
-from dlgm.inference.rows import as_rows, map_blocks, row_key
+from dlgm.inference.rows import map_rows, row_key
 from dlgm.model import Model
 
 _BLOCK = 200
@@ -27,8 +27,7 @@ def fill(
         raise ValueError("mask: expected which cells were observed; got None, and so nothing to fill.")
     if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
         raise ValueError(f"iterations: expected a whole number of at least 1; got {iterations!r}.")
-    rows, mask = as_rows(model, rows, mask)
-    return map_blocks(lambda v, m, h: _fill_block(model, v, m, h, key, iterations), rows, mask, _BLOCK)
+    return map_rows(model, lambda v, m, h: _fill_block(model, v, m, h, key, iterations), rows, mask, _BLOCK)
 
 
 @jax.jit

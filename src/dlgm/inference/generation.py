@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Key, UInt32
 
-from dlgm.inference.rows import as_rows, map_blocks, row_key
+from dlgm.inference.rows import map_rows, row_key
 from dlgm.model import Model
 
 _BLOCK = 500
@@ -61,8 +61,7 @@ class Latents(NamedTuple):
 
 def posterior_moments(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Latents:
     r"""Mean and variances of $q(\xi \mid v)$. (For a directed posterior: given one draw of the layers above.)"""
-    rows, mask = as_rows(model, rows, mask)
-    return map_blocks(lambda v, m, h: _moments_block(model, v, m, h, key), rows, mask, _BLOCK)
+    return map_rows(model, lambda v, m, h: _moments_block(model, v, m, h, key), rows, mask, _BLOCK)
 
 
 @jax.jit
@@ -82,8 +81,7 @@ def _moments_block(
 
 def reconstruct(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Float[np.ndarray, "n x"]:
     r"""$E[v' \mid \xi]$ at one draw $\xi \sim q(\xi \mid v)$ for every row: holes are filled with their means."""
-    rows, mask = as_rows(model, rows, mask)
-    return map_blocks(lambda v, m, h: _reconstruct_block(model, v, m, h, key), rows, mask, _BLOCK)
+    return map_rows(model, lambda v, m, h: _reconstruct_block(model, v, m, h, key), rows, mask, _BLOCK)
 
 
 @jax.jit

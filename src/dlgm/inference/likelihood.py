@@ -10,7 +10,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
-from dlgm.inference.rows import as_rows, map_blocks, row_key
+from dlgm.inference.rows import map_rows, row_key
 from dlgm.model import Model
 from dlgm.model.generative import log_standard_normal
 
@@ -62,8 +62,7 @@ def log_likelihood(
     """
     if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
         raise ValueError(f"num_samples: expected a whole number of at least 1; got {num_samples!r}.")
-    rows, mask = as_rows(model, rows, mask)
-    return map_blocks(lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, _ROWS, progress)
+    return map_rows(model, lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, _ROWS, progress)
 
 
 @jax.jit

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,7 +10,10 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Key, Shaped, UInt32
 
+from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.model import Model
+
+_READ = 4096  # rows of a source held at a time
 
 
 def as_rows(
@@ -76,7 +80,32 @@ def blocks(
         yield (piece, piece_mask, row_hashes(piece, piece_mask)), real
 
 
-def map_blocks(
+def map_rows(
+    model: Model,
+    f: Callable[..., Any],
+    rows: Any,
+    mask: Any,
+    size: int,
+    progress: Callable[[int], None] | None = None,
+) -> Any:
+    """`f(rows, mask, hashes)` over blocks of rows, its results put together; `progress` is told the rows done.
+
+    Rows of a source, or of an array mapped from a file, are read some thousand at a time.
+    """
+    if isinstance(rows, np.memmap):
+        rows, mask = ArraySource(rows, mask), None
+    if not isinstance(rows, RowSource):
+        return _map_blocks(f, *as_rows(model, rows, mask), size, progress)
+    read, results = max(1, _READ // size) * size, []
+    for start in range(0, max(1, rows.shape[0]), read):
+        index = np.arange(start, min(start + read, rows.shape[0]))
+        piece = rows_named(index, partial(as_rows, model), *rows.read(index))
+        told = None if progress is None else lambda done, start=start: progress(start + done)
+        results.append(_map_blocks(f, *piece, size, told))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
+
+
+def _map_blocks(
     f: Callable[..., Any],
     rows: Shaped[np.ndarray, "n x"],
     mask: Bool[np.ndarray, "n x"] | None,

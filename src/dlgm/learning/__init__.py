@@ -4,7 +4,6 @@ from dlgm.learning.checkpoint import CheckpointError, Checkpoints
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.diagnostics import Diagnostics, diagnose, gradient_signal_to_noise
 from dlgm.learning.evaluation import bounds, mean_bound
-from dlgm.learning.feed import ArraySource, RowSource
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.interruption import Interrupted
 from dlgm.learning.loop import Fitted, NonFiniteError, fit
@@ -16,7 +15,6 @@ from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgre
 __all__ = [
     "AbstractObjective",
     "AbstractWatcher",
-    "ArraySource",
     "CheckpointError",
     "Checkpoints",
     "Diagnostics",
@@ -27,7 +25,6 @@ __all__ = [
     "JsonlHistory",
     "Noise",
     "NonFiniteError",
-    "RowSource",
     "TerminalProgress",
     "Terms",
     "TrainingConfig",

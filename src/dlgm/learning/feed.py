@@ -7,7 +7,7 @@ up at any step, by any number of processes. Rows that fit into one chunk have th
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from jax import Array
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Key, Shaped
 
+from dlgm.data.source import RowSource, rows_named
 from dlgm.learning.mesh import over_batches, replicated
 from dlgm.learning.step import Batches, Chunk, Resident, epoch_order
 
@@ -23,36 +24,6 @@ from dlgm.learning.step import Batches, Chunk, Resident, epoch_order
 _PIECE = 64
 # Apart from the numbers of chunks, which are folded into the same key.
 _PIECES = 2**31 - 1
-
-
-@runtime_checkable
-class RowSource(Protocol):
-    """Rows that are read a part at a time."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The number of rows and of columns."""
-        ...
-
-    def read(self, index: Int[np.ndarray, " k"]) -> tuple[Shaped[np.ndarray, "k x"], Bool[np.ndarray, "k x"] | None]:
-        """The rows with these numbers, which rise, and what of them was observed; `None` for all of it."""
-        ...
-
-
-class ArraySource:
-    """A source of the rows of an array, for instance one that is mapped into memory and stays on the disk."""
-
-    def __init__(self, rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None = None) -> None:
-        self.rows, self.mask = rows, mask
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The number of rows and of columns."""
-        return self.rows.shape
-
-    def read(self, index: Int[np.ndarray, " k"]) -> tuple[Shaped[np.ndarray, "k x"], Bool[np.ndarray, "k x"] | None]:
-        """The rows with these numbers."""
-        return np.asarray(self.rows[index]), None if self.mask is None else np.asarray(self.mask[index])
 
 
 class AbstractFeed(ABC):
@@ -135,7 +106,7 @@ class StreamedFeed(AbstractFeed):
     def _read(self, epoch: int, c: int) -> Chunk:
         slots = self._order(epoch, c)[:, self._local_slots()]
         index, place = np.unique(slots, return_inverse=True)
-        rows, mask = self._checked(index, *self._source.read(index))
+        rows, mask = rows_named(index, self._check, *self._source.read(index))
         place = place.reshape(slots.shape)
         sharding = over_batches(self._mesh)
 
@@ -150,18 +121,6 @@ class StreamedFeed(AbstractFeed):
 
         first = replicated(jnp.asarray(c * self._chunk_steps), self._mesh)
         return Chunk(put(rows), None if mask is None else put(mask), first)
-
-    def _checked(self, index: Int[np.ndarray, " k"], rows: Any, mask: Any) -> tuple[Any, Any]:
-        """The rows, if all can be learned from; otherwise the first that cannot is named by its place in the source."""
-        try:
-            return self._check(rows, mask)
-        except ValueError:
-            for i, number in enumerate(index):
-                try:
-                    self._check(rows[i : i + 1], None if mask is None else mask[i : i + 1])
-                except ValueError as error:
-                    raise ValueError(f"Row {number} of the source: {error}") from None
-            raise
 
     def _order(self, epoch: int, c: int) -> Int[np.ndarray, "steps b"]:
         """The rows of a chunk, step by step."""
@@ -205,6 +164,3 @@ def _dealt(pieces: Int[np.ndarray, " p"], num_rows: int, start: int, stop: int) 
 def _order(key: Key[Array, ""], epoch: int, part: int, num_rows: int) -> Int[Array, " n"]:
     """The order in a part of an epoch; in the first, the order of an epoch of one part."""
     return epoch_order(key if part == 0 else jax.random.fold_in(key, part), epoch, num_rows=num_rows)
-
-
-__all__ = ["ArraySource", "RowSource"]

@@ -14,11 +14,12 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Shaped
 
+from dlgm.data.source import ArraySource, RowSource
 from dlgm.inference.rows import as_rows
 from dlgm.learning.checkpoint import Checkpoints, Snapshot
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
-from dlgm.learning.feed import AbstractFeed, ArraySource, ResidentFeed, RowSource, StreamedFeed
+from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
 from dlgm.learning.mesh import agreed, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
@@ -33,7 +34,7 @@ _ADVICE = (
     "Lower the learning rate.",
 )
 _CHUNK_BYTES = 2**27  # of a source, held at a time where nothing else is asked for
-_SAMPLE = 10_000  # rows of a source that are looked at before training: for its means, and to know it again
+_SAMPLE = 2**21  # cells of a source that are looked at before training: for its means, and to know it again
 _PATIENCE_OF_SIGNALS = 0.5  # seconds of steps between two looks at the clock and at signals
 
 
@@ -126,7 +127,7 @@ def fit(
         rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built)), None
     streamed = isinstance(rows, RowSource)
     if streamed:
-        sample, sample_mask = _as_data("rows", *rows.read(_spread(rows.shape[0])), model=built)
+        sample, sample_mask = _as_data("rows", *rows.read(_spread(*rows.shape)), model=built)
     else:
         rows, mask = _as_data("rows", rows, mask, model=built)
         sample, sample_mask = rows, mask
@@ -318,14 +319,15 @@ def _non_finite(at: Snapshot) -> NonFiniteError:
     )
 
 
-def _spread(num_rows: int) -> Int[np.ndarray, " k"]:
+def _spread(num_rows: int, num_columns: int) -> Int[np.ndarray, " k"]:
     """Some rows' numbers, evenly over all."""
-    return np.unique(np.linspace(0, num_rows - 1, min(num_rows, _SAMPLE)).astype(np.int64))
+    sampled = min(num_rows, max(1, _SAMPLE // num_columns))
+    return np.unique(np.linspace(0, num_rows - 1, sampled).astype(np.int64))
 
 
 def _digest(rows: Shaped[np.ndarray, "k x"], mask: Bool[np.ndarray, "k x"] | None) -> str:
     """By which (at most some thousand) rows are known again. What lies in holes does not matter."""
-    index = _spread(len(rows))
+    index = _spread(*rows.shape)
     digest = hashlib.sha256(str(rows.dtype).encode())
     digest.update((rows[index] if mask is None else np.where(mask[index], rows[index], 0)).tobytes())
     if mask is not None:

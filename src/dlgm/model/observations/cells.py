@@ -11,10 +11,11 @@ class Cells(NamedTuple):
 
     values: Float[np.ndarray, "n x"]
     observed: Bool[np.ndarray, "n x"]
+    start: int = 0  # the number of the first row, for messages
 
     def of(self, columns: Any) -> "Cells":
         """Some of the columns."""
-        return Cells(self.values[:, columns], self.observed[:, columns])
+        return Cells(self.values[:, columns], self.observed[:, columns], self.start)
 
     def thinned(self, at_most: int = 10_000) -> "Cells":
         """Evenly spaced rows, for fits that iterate."""
@@ -44,7 +45,7 @@ class Cells(NamedTuple):
             row, column = (int(i) for i in np.argwhere(bad)[0])
             raise ValueError(
                 f"{owner}: expected {expected} in every observed cell; got {float(self.values[row, column])} "
-                f"at row {row}, column {int(numbers[column])}. {advice}"
+                f"at row {row + self.start}, column {int(numbers[column])}. {advice}"
             )
 
     def refuse_non_finite(self, owner: str, numbers: np.ndarray) -> None:

@@ -113,7 +113,7 @@ class Composite(AbstractObservation):
 
     def _fit(self, cells: Cells) -> tuple[dict[str, Any], Float[Array, " p"]]:
         pairs = zip(self.parts, self.places, strict=True)
-        fitted = [part.initialise(*cells.of(list(columns))) for part, columns in pairs]
+        fitted = [part.initialise(*cells.of(list(columns))[:2]) for part, columns in pairs]
         return {"parts": tuple(part for part, _ in fitted)}, jnp.concatenate([bias for _, bias in fitted])
 
     def _refuse(self, cells: Cells, numbers: np.ndarray) -> None:

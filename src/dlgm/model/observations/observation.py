@@ -19,6 +19,9 @@ from dlgm.model.observations.names import require_whole
 Own = TypeVar("Own", bound="AbstractObservation")
 
 
+_CHECKED = 1000  # rows that are checked together
+
+
 class AbstractObservation(eqx.Module):
     r"""A law $\pi(v \mid o)$ over a row of `columns` cells, independent given the outputs $o = T_0(h_1)$.
 
@@ -79,7 +82,14 @@ class AbstractObservation(eqx.Module):
 
     def check(self, rows: Any, mask: Any = None) -> None:
         """Refuse rows with an observed cell outside the family's support, naming the first one."""
-        self._refuse(self._as_cells(rows, mask), np.arange(self.columns))
+        values, numbers = np.asarray(rows), np.arange(self.columns)
+        if values.ndim != 2 or (mask is not None and np.shape(mask) != values.shape):
+            self._as_cells(rows, mask)  # which says what is wrong
+        # Some rows at a time: the copies that checking makes must not be as large as the data.
+        for start in range(0, max(1, len(values)), _CHECKED):
+            part = slice(start, start + _CHECKED)
+            cells = self._as_cells(values[part], None if mask is None else np.asarray(mask)[part])
+            self._refuse(cells._replace(start=start), numbers)
 
     @abstractmethod
     def config(self) -> dict[str, Any]:

@@ -158,5 +158,5 @@ def test_rows_of_a_file_are_scored_as_they_come(tmp_path, monkeypatch):
     assert done[-1] == 50
     rows[33, 1] = np.inf
     np.save(tmp_path / "rows.npy", rows)
-    with pytest.raises(ValueError, match="Row 33 of the source: "):
+    with pytest.raises(ValueError, match="at row 33, column 1"):
         log_likelihood(fa.model(), np.load(tmp_path / "rows.npy", mmap_mode="r"), **options)

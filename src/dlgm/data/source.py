@@ -38,15 +38,12 @@ class ArraySource:
 
 
 def rows_named(
-    index: Int[np.ndarray, " k"], check: Callable[[Any, Any], tuple[Any, Any]], rows: Any, mask: Any
+    index: Int[np.ndarray, " k"], check: Callable[..., tuple[Any, Any]], rows: Any, mask: Any
 ) -> tuple[Any, Any]:
-    """`check(rows, mask)`; a row that it refuses is named by its number in the source, `index`."""
+    """`check(rows, mask)`; a row that it refuses is named by its number in the source, from `index`."""
     try:
         return check(rows, mask)
     except ValueError:
         for i, number in enumerate(index):
-            try:
-                check(rows[i : i + 1], None if mask is None else mask[i : i + 1])
-            except ValueError as error:
-                raise ValueError(f"Row {number} of the source: {error}") from None
+            check(rows[i : i + 1], None if mask is None else mask[i : i + 1], start=int(number))
         raise

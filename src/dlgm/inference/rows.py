@@ -17,11 +17,12 @@ _READ = 4096  # rows of a source held at a time
 
 
 def as_rows(
-    model: Model, rows: Any, mask: Any, name: str = "rows"
+    model: Model, rows: Any, mask: Any, name: str = "rows", start: int = 0
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can be asked about and their mask, or a message that says why not.
 
-    Bytes stay bytes, which saves memory; everything else becomes float32.
+    Bytes stay bytes, which saves memory; everything else becomes float32. `start` is the number of the first row, for
+    messages.
     """
     rows = np.asarray(rows)
     observation = model.generative.observation
@@ -39,7 +40,7 @@ def as_rows(
         with np.errstate(over="ignore"):
             rows = rows.astype(np.float32)  # before the check: what is finite in float64 may not be here
     if len(rows):
-        observation.check(rows, mask)
+        observation.check(rows, mask, start)
     return rows, mask
 
 

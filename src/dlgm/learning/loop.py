@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Shaped
 
-from dlgm.data.source import ArraySource, RowSource
+from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.inference.rows import as_rows
 from dlgm.learning.checkpoint import Checkpoints, Snapshot
 from dlgm.learning.config import TrainingConfig
@@ -127,7 +127,8 @@ def fit(
         rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built)), None
     streamed = isinstance(rows, RowSource)
     if streamed:
-        sample, sample_mask = _as_data("rows", *rows.read(_spread(*rows.shape)), model=built)
+        index = _spread(*rows.shape)
+        sample, sample_mask = rows_named(index, partial(_as_data, "rows", model=built), *rows.read(index))
     else:
         rows, mask = _as_data("rows", rows, mask, model=built)
         sample, sample_mask = rows, mask
@@ -342,10 +343,10 @@ def _shapes(model: Model) -> str:
 
 
 def _as_data(
-    name: str, rows: Any, mask: Any, *, model: Model
+    name: str, rows: Any, mask: Any, *, model: Model, start: int = 0
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can learn from: at least one, and without a mask that says nothing."""
-    rows, mask = as_rows(model, rows, mask, name)
+    rows, mask = as_rows(model, rows, mask, name, start)
     if len(rows) == 0:
         raise ValueError(f"{name}: expected at least one row; got none.")
     return rows, None if mask is None or mask.all() else mask

@@ -80,16 +80,19 @@ class AbstractObservation(eqx.Module):
         own, bias = self._fit(cells)
         return eqx.tree_at(lambda family: [getattr(family, name) for name in own], self, list(own.values())), bias
 
-    def check(self, rows: Any, mask: Any = None) -> None:
-        """Refuse rows with an observed cell outside the family's support, naming the first one."""
+    def check(self, rows: Any, mask: Any = None, start: int = 0) -> None:
+        """Refuse rows with an observed cell outside the family's support, naming the first one.
+
+        `start` is the number that the first row has elsewhere, for the message.
+        """
         values, numbers = np.asarray(rows), np.arange(self.columns)
         if values.ndim != 2 or (mask is not None and np.shape(mask) != values.shape):
             self._as_cells(rows, mask)  # which says what is wrong
         # Some rows at a time: the copies that checking makes must not be as large as the data.
-        for start in range(0, max(1, len(values)), _CHECKED):
-            part = slice(start, start + _CHECKED)
+        for first in range(0, max(1, len(values)), _CHECKED):
+            part = slice(first, first + _CHECKED)
             cells = self._as_cells(values[part], None if mask is None else np.asarray(mask)[part])
-            self._refuse(cells._replace(start=start), numbers)
+            self._refuse(cells._replace(start=start + first), numbers)
 
     @abstractmethod
     def config(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_a_bad_row_far_into_the_file_is_named(monkeypatch):
     rows = np.zeros((30_000, 6), np.uint8)
     rows[20_001, 3] = 7
     monkeypatch.setattr(loop, "_SAMPLE", 600)
-    with pytest.raises(ValueError, match="bernoulli: expected 0 or 1 .* at row 20001, column 3"):
+    with pytest.raises(ValueError, match=r"bernoulli: expected 0 or 1 .* at row 20001, column 3"):
         fit(MODEL, ArraySource(rows), config=TrainingConfig(epochs=1, batch_size=100), chunk_rows=1000)
 
 

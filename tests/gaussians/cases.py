@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -78,7 +78,7 @@ def _rank_one(rng, batch=(), K=4, spread=1.0, size2=1.0):
     return _base(rng, batch, K, spread) | {"u": _columns(rng, batch, K, 1, size2)[..., 0]}
 
 
-def _low_rank(rng, batch=(), K=4, spread=1.0, size2=1.0, r=2):
+def _low_rank(rng, batch=(), K=4, spread=1.0, size2=1.0, r=3):
     return _base(rng, batch, K, spread) | {"U": _columns(rng, batch, K, r, size2)}
 
 
@@ -94,9 +94,8 @@ DIAGONAL = Case("diagonal", DiagonalGaussian, _diagonal, lambda p: diag(np.exp(p
 RANK_ONE = Case(
     "rank-one", RankOneGaussian, _rank_one, lambda p: diag(np.exp(p["log_d"])) + outer(p["u"][..., :, None])
 )
-LOW_RANK = Case("rank-2", LowRankGaussian, _low_rank, lambda p: diag(np.exp(p["log_d"])) + outer(p["U"]))
-RANK_THREE = Case("rank-3", LowRankGaussian, partial(_low_rank, r=3), LOW_RANK.precision)
+LOW_RANK = Case("rank-3", LowRankGaussian, _low_rank, lambda p: diag(np.exp(p["log_d"])) + outer(p["U"]))
 FULL = Case("full", FullGaussian, _full, lambda p: np.linalg.inv(outer(p["scale_tril"])))
 
-CASES = [DIAGONAL, RANK_ONE, LOW_RANK, RANK_THREE, FULL]
-STRUCTURED = [DIAGONAL, RANK_ONE, LOW_RANK, RANK_THREE]
+CASES = [DIAGONAL, RANK_ONE, LOW_RANK, FULL]
+STRUCTURED = [DIAGONAL, RANK_ONE, LOW_RANK]

@@ -10,7 +10,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import jax  # noqa: E402
+import jax
 
 # Properties are checked on the same examples every time: a failure can be run again, and a pass is not luck.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, print_blob=True)

@@ -80,7 +80,7 @@ def learn_array(
 ) -> tuple[Column, ...]:
     """Columns of one kind, each with its center and scale."""
     check_array(names, kind, values, mask)
-    dtype = str(values.dtype)
+    dtype = values.dtype.name  # whatever the order of its bytes
     if kind == "real":
         center, spread = _moments(values, mask)
         scale = np.where(spread > CONSTANT * np.abs(center), spread, 1.0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 
 from dlgm.data.schema.cells import Cells, shown, to_numbers
 from dlgm.data.schema.column import CODED, Column
@@ -66,7 +66,7 @@ def _text(value: float, truth: bool) -> str:
 
 
 def decode_column(
-    column: Column, y: Float[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool
+    column: Column, y: Num[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool
 ) -> Any:
     """A pandas column in the user's units and dtype, with holes where `observed` is false.
 
@@ -77,7 +77,7 @@ def decode_column(
     holes = np.zeros(len(y), bool) if observed is None else ~observed
     dtype, categories = column.dtype or "float64", column.categories
     if categories is not None and not (rounded or isinstance(categories[0], str) or column.kind == "categorical"):
-        v = _between(np.asarray(categories, np.float64), y)
+        v = np.interp(y, np.arange(len(categories)), np.asarray(categories, np.float64))
     elif categories is not None:
         codes = np.clip(np.rint(np.where(holes, 0, y)), 0, len(categories) - 1).astype(int)
         if dtype == "category":
@@ -88,11 +88,6 @@ def decode_column(
     else:
         v = y.astype(np.float64) * (column.scale or 1.0) + (column.center or 0.0)
     return _cast(v, holes, dtype, rounded)
-
-
-def _between(values: Float[np.ndarray, " c"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The user's numbers at codes that need not be whole."""
-    return np.interp(y, np.arange(len(values)), values)
 
 
 def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str, rounded: bool) -> Any:

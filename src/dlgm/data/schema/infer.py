@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from dlgm.data.errors import SchemaError, closest, listed
-from dlgm.data.schema.arrays import kind_of_array, learn_array, observed_in
+from dlgm.data.schema.arrays import BITS, kind_of_array, learn_array, observed_in
 from dlgm.data.schema.cells import Cells, plain
 from dlgm.data.schema.column import Category, Column
 from dlgm.data.schema.entries import generated_names
@@ -58,6 +58,12 @@ def infer_schema(
     if isinstance(rows, np.ndarray):
         return Schema(_of_array(rows, given, missing, is_image))
     return Schema(_of_frame(as_frame(rows, names), given, missing))
+
+
+def schema_of_kind(kind: str, columns: int) -> Schema:
+    """The schema of arrays of bits or 8-bit pixels, about which nothing has to be learnt."""
+    categories = BITS if kind == "binary" else None
+    return Schema(tuple(Column(name, kind, None, categories, dtype="uint8") for name in generated_names(columns)))
 
 
 def _given(

@@ -131,8 +131,9 @@ def read_table(
         texts=tuple(texts),
         mmap=mmap,
     )
-    content = _reader(path, how)(path, how)
+    read = _reader(path, how)
     try:
+        content = read(path, how)
         rows, notes = _chosen(content, schema, drop)
         sample = rows[:: -(-len(rows) // _SAMPLE)] if mmap else rows
         if schema is None or not schema.complete or types or ordinal:

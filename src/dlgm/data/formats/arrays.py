@@ -26,11 +26,13 @@ def read_npy(path: Path, how: Reading) -> Content:
 def read_npz(path: Path, how: Reading) -> Content:
     """One array of an npz file: the one there is, or the one that `key` names."""
     try:
-        with open_content(path) as file, np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataFileError(f"{path}: expected an npz file; got a single array. Name it .npy.")
-            key = choose_key(path, archive.files, how.key)
-            return content_of_array(path, archive[key], f"array {key!r}")
+        with open_content(path) as file:
+            if not zipfile.is_zipfile(file):
+                raise DataFileError(f"{path}: expected an npz file, which is a zip archive; this is none.")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                key = choose_key(path, archive.files, how.key)
+                return content_of_array(path, archive[key], f"array {key!r}")
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, OSError) as error:
         raise _unreadable(path, "an npz file", error) from error
 

@@ -46,15 +46,15 @@ def read_mat_array(path: Path, how: Reading) -> Content:
 
     if _is_hdf5(path):
         return content_of_array(path, *_read_hdf5(path, how.key))
-    with open_content(path) as file:
-        try:
+    try:
+        with open_content(path) as file:
             key = choose_key(path, [name for name, _, _ in whosmat(file)], how.key)
             file.seek(0)
             array = loadmat(file, variable_names=[key])[key]
-        except DataFileError:
-            raise
-        except Exception as error:
-            raise DataFileError(f"{path}: expected a MATLAB file; got {one_line(error)}.") from error
+    except DataFileError:
+        raise
+    except Exception as error:
+        raise DataFileError(f"{path}: expected a MATLAB file; got {one_line(error)}.") from error
     array = array.toarray() if issparse(array) else array
     return content_of_array(path, np.asarray(array), f"variable {key!r}")
 

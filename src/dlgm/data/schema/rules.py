@@ -59,7 +59,7 @@ def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
 
 def is_positive(lowest: float, highest: float) -> bool:
     """Whether numbers in this range should never fall below zero when they are drawn anew."""
-    return lowest > 0 and highest >= ALIKE * lowest
+    return lowest > 0 and ALIKE * lowest <= highest < np.inf
 
 
 def _kind_of_texts(cells: Cells) -> str:

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 from scipy.io import savemat
-from scipy.sparse import csr_array
 
 from dlgm.data import read_table
 from tests.data import write
@@ -63,7 +62,6 @@ FILES = {
     "big-endian.npy": npy(NUMBERS.astype(">f8")),
     "a.npz": npz(x=NUMBERS),
     "a.mat": mat(x=NUMBERS),
-    "sparse.mat": mat(x=csr_array(NUMBERS)),
     "a.parquet": parquet(pd.DataFrame(NUMBERS, columns=["a", "b"])),
     "CAPITALS.CSV": b"a,b\n1.5,-2\n,4.25\n-0.5,-1\n",
 }

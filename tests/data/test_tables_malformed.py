@@ -1,16 +1,20 @@
 """Files that cannot be read: one line that names the path and the place, spelled by hand."""
 
+import gzip
 import sys
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
+from scipy.sparse import csc_array
 
 from dlgm.data import DataError, DataFileError, DataNotFoundError, SchemaError, read_table
 from tests.data import write
-from tests.data.test_tables_formats import mat, npy, npz, parquet, png
+from tests.data.test_tables_formats import FILES, mat, npy, npz, parquet, png
 
 GREY, COLOUR = np.zeros((2, 3)), np.zeros((2, 3, 3))
 MANY = np.random.default_rng(0).normal(size=(2000, 3))
@@ -110,7 +114,8 @@ TEXT = {
         "a.csv",
         b"a,b\n1,2.5\n3,-inf\n",
         {},
-        "column 'b': expected finite numbers; got -inf in row 2 (counting from 1). Mend it or mark it missing.",
+        "column 'b': expected finite numbers (up to 1e100); got -inf in row 2 (counting from 1). Mend it or "
+        "mark it missing.",
     ),
     "all missing": (
         "a.csv",
@@ -171,8 +176,8 @@ TEXT = {
         "a.csv",
         b"a\n1.5\n0\n",
         {"types": {"a": "positive"}},
-        "column 'a': expected finite numbers above zero; got 0 in row 2 (counting from 1). Mend it, mark it missing, "
-        "or type the columns otherwise.",
+        "column 'a': expected numbers above zero (up to 1e100); got 0 in row 2 (counting from 1). Mend it, mark it "
+        "missing, or type the columns otherwise.",
     ),
     "zero in a positive column beside others": (
         "a.csv",
@@ -245,8 +250,8 @@ ARRAYS = {
         "a.npy",
         npy(np.array([[1.0, 2], [3, np.inf]])),
         {},
-        "column 'v1': expected finite numbers; got inf in row 2 (counting from 1). Mend it, mark it missing, or type "
-        "the columns otherwise.",
+        "column 'v1': expected finite numbers (up to 1e100); got inf in row 2 (counting from 1). Mend it, mark it "
+        "missing, or type the columns otherwise.",
     ),
     "npy, a column without a cell": (
         "a.npy",
@@ -304,6 +309,12 @@ ARRAYS = {
         {},
         "expected variable 'x' to hold numbers; got Python objects, which are never loaded. Write tables as CSV or "
         "Parquet.",
+    ),
+    "mat, sparse": (
+        "a.mat",
+        mat(x=csc_array(GREY)),
+        {},
+        "expected variable 'x' to be a full matrix; got a sparse one. Save full(x).",
     ),
     "mat, text": ("a.mat", b"hello" * 50, {}, "expected a MATLAB file; got "),
     "mat, cut": ("a.mat", mat(x=np.zeros((9, 9)))[:300], {}, "expected a MATLAB file; got "),
@@ -382,6 +393,26 @@ WHOLE = {
     "a.idx": write.idx([500, 2], bytes(1000)),
     "a.parquet": parquet(pd.DataFrame({"a": MANY[:, 0]})),
 }
+
+
+@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gz"])
+@pytest.mark.parametrize("name", FILES)
+@hypothesis.given(at=st.floats(0, 1), damage=st.binary(min_size=1, max_size=8), cut=st.booleans())
+@hypothesis.settings(max_examples=30)
+def test_whatever_happens_to_a_file_it_is_read_or_refused(tmp_path_factory, name, gzipped, at, damage, cut):
+    """Somewhere some bytes are overwritten, and the rest is perhaps lost: that is never a crash."""
+    content = gzip.compress(FILES[name]) if gzipped else FILES[name]
+    place = int(at * len(content))
+    changed = content[:place] + damage + (b"" if cut else content[place + len(damage) :])
+    path = tmp_path_factory.getbasetemp() / (f"{name}.gz" if gzipped else name)
+    path.write_bytes(changed)
+    message = f"{path}: "
+    try:
+        read_table(path)
+    except DataError as error:
+        message = str(error)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -19,22 +19,22 @@ def read_npy(path: Path, how: Reading) -> Content:
             return content_of_array(path, np.load(path, mmap_mode="r", allow_pickle=False))
         with open_content(path) as file:
             return content_of_array(path, np.lib.format.read_array(file, allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # NumPy parses the header as Python: damage there can raise anything
         raise _unreadable(path, "an npy file", error) from error
 
 
 def read_npz(path: Path, how: Reading) -> Content:
     """One array of an npz file: the one there is, or the one that `key` names."""
-    try:
-        with open_content(path) as file:
-            if not zipfile.is_zipfile(file):
-                raise DataFileError(f"{path}: expected an npz file, which is a zip archive; this is none.")
-            file.seek(0)
+    with open_content(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise DataFileError(f"{path}: expected an npz file, which is a zip archive; this is none.")
+        file.seek(0)
+        try:
             with np.load(file, allow_pickle=False) as archive:
                 key = choose_key(path, archive.files, how.key)
                 return content_of_array(path, archive[key], f"array {key!r}")
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, OSError) as error:
-        raise _unreadable(path, "an npz file", error) from error
+        except Exception as error:  # and so can damage in an archive
+            raise _unreadable(path, "an npz file", error) from error
 
 
 def choose_key(path: Path, keys: list[str], key: str | None) -> str:
@@ -49,8 +49,8 @@ def choose_key(path: Path, keys: list[str], key: str | None) -> str:
 
 
 def _unreadable(path: Path, expected: str, error: Exception) -> Exception:
-    if isinstance(error, DataFileError) or (isinstance(error, OSError) and error.errno is not None):
-        return error  # said already, or the disk's own trouble
+    if isinstance(error, DataFileError | PermissionError):
+        return error  # which says it already
     if "allow_pickle" in str(error):
         return DataFileError(f"{path}: holds Python objects, which are never loaded. Save an array of numbers.")
     return DataFileError(f"{path}: expected {expected}; got {one_line(error)}.")

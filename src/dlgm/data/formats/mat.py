@@ -42,20 +42,23 @@ def read_mat_shape(path: Path, name: str) -> tuple[int, ...]:
 def read_mat_array(path: Path, how: Reading) -> Content:
     """One matrix of a user's mat file: the one there is, or the one that `key` names."""
     from scipy.io import loadmat, whosmat
-    from scipy.sparse import issparse
 
     if _is_hdf5(path):
         return content_of_array(path, *_read_hdf5(path, how.key))
     try:
         with open_content(path) as file:
-            key = choose_key(path, [name for name, _, _ in whosmat(file)], how.key)
+            kinds = {name: kind for name, _, kind in whosmat(file)}
+            key = choose_key(path, list(kinds), how.key)
+            if kinds[key] == "sparse":  # SciPy trusts a file's indices, and crashes on wrong ones
+                raise DataFileError(
+                    f"{path}: expected variable {key!r} to be a full matrix; got a sparse one. Save full({key})."
+                )
             file.seek(0)
             array = loadmat(file, variable_names=[key])[key]
     except DataFileError:
         raise
     except Exception as error:
         raise DataFileError(f"{path}: expected a MATLAB file; got {one_line(error)}.") from error
-    array = array.toarray() if issparse(array) else array
     return content_of_array(path, np.asarray(array), f"variable {key!r}")
 
 

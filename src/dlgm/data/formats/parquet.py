@@ -12,14 +12,13 @@ from dlgm.data.files import read_content
 def read_parquet(path: Path, how: Reading) -> Content:
     """The table of a Parquet file. Integers and truth values with holes stay what they are."""
     import pandas as pd
-    import pyarrow
 
     source: Any = io.BytesIO(read_content(path)) if path.suffix == ".gz" else path
     try:
         frame = pd.read_parquet(source, engine="pyarrow", dtype_backend="numpy_nullable")
-    except (pyarrow.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
+    except PermissionError:
+        raise
+    except Exception as error:  # what damage raises depends on where it is
         raise DataFileError(f"{path}: expected a Parquet file; got {one_line(error)}.") from error
     if not isinstance(frame.index, pd.RangeIndex):  # a named index is a column like any other
         frame = frame.reset_index()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from dlgm.data.errors import SchemaError
-from dlgm.data.schema.cells import as_number, shown
+from dlgm.data.schema.cells import FINITE, as_number, is_finite, shown
 from dlgm.data.schema.coding import MOST_COUNTS
 from dlgm.data.schema.column import Column
 from dlgm.data.schema.rules import CONSTANT, WIDE, is_positive
@@ -18,8 +18,8 @@ _CELLS = 1_000_000  # in a block
 BITS = (0, 1)
 # What every observed cell must be, and the test of it, by kind.
 _SUPPORTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "real": ("finite numbers", np.isfinite),
-    "positive": ("finite numbers above zero", lambda v: (v > 0) & np.isfinite(v)),
+    "real": (FINITE, is_finite),
+    "positive": ("numbers above zero (up to 1e100)", lambda v: (v > 0) & is_finite(v)),
     "count": (f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}", lambda v: (v >= 0) & (v <= MOST_COUNTS) & (v % 1 == 0)),
     "binary": ("0 or 1", lambda v: (v == 0) | (v == 1)),
     "pixel": ("8-bit pixels, whole numbers from 0 to 255", lambda v: (v >= 0) & (v <= 255) & (v % 1 == 0)),

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Num, Shaped
 
 from dlgm.data.errors import SchemaError
 from dlgm.data.schema.column import Category
 
+LARGEST = 1e100  # a float64 can hold the squares of many such numbers, and nobody has measured a larger one
+FINITE = "finite numbers (up to 1e100)"
 # What text files say for a truth value; the cells of such a column are 0 and 1.
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -49,6 +51,11 @@ class Cells:
         seen = numbers[self.observed]
         return Cells(self.name, numbers, self.observed, "int64" if (seen == np.floor(seen)).all() else "float64")
 
+    def refuse_infinite(self) -> None:
+        """Refuse infinity, and what is as good as that."""
+        if not self.is_text:
+            self.refuse(~is_finite(self.values), FINITE)
+
     def refuse(self, bad: Bool[np.ndarray, " n"], expected: str, advice: str = "Mend it or mark it missing.") -> None:
         """A `SchemaError` about the first observed cell that is bad, if there is one."""
         bad = bad & self.observed
@@ -58,6 +65,11 @@ class Cells:
                 f"column {self.name!r}: expected {expected}; got {shown(self.values[row])} in row {row + 1:,} "
                 f"(counting from 1). {advice}"
             )
+
+
+def is_finite(values: Num[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    """Where a number is neither NaN nor beyond what can be computed with."""
+    return np.abs(values) <= LARGEST if values.dtype.itemsize >= 8 else np.isfinite(values)
 
 
 def to_numbers(texts: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:

@@ -25,7 +25,7 @@ def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     cells = cells.as_numbers(f"numbers in a {column.kind} column")
     v = cells.values
     with np.errstate(invalid="ignore"):
-        cells.refuse(np.isinf(v), "finite numbers")
+        cells.refuse_infinite()
         if column.kind == "real":
             return (v - (column.center or 0.0)) / (column.scale or 1.0)
         if column.kind == "positive":

@@ -88,8 +88,7 @@ def _of_frame(frame: Any, given: Given, missing: Sequence[str]) -> tuple[Column,
 
 
 def _by_rule(cells: Cells) -> Column:
-    if not cells.is_text:
-        cells.refuse(np.isinf(cells.values), "finite numbers")
+    cells.refuse_infinite()
     return Column(cells.name, kind_of(cells))
 
 

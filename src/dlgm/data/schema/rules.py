@@ -82,7 +82,7 @@ def learn(column: Column, cells: Cells) -> Column:
     """The column with everything that it still lacks learnt from its cells."""
     if column.kind not in CODED:
         cells = cells.as_numbers(f"numbers in a {column.kind} column")
-        cells.refuse(np.isinf(cells.values), "finite numbers")
+        cells.refuse_infinite()
     known = {name: value for name, value in vars(column).items() if value is not None}
     if column.categories is not None:
         known["categories"] = _own_values(column.categories, cells)
@@ -106,21 +106,14 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
         return {} if column.categories else {"categories": _categories(column, cells)}
     seen = cells.seen
     if column.kind == "real":
-        center, scale = _mean_and_spread(seen)
+        center, scale = float(seen.mean()), float(seen.std())
         return {"center": center, "scale": scale if scale > CONSTANT * abs(center) else 1.0}
     if column.kind == "positive":
         above = seen[seen > 0]  # the others are refused when they are encoded, with their row
         return {"scale": float(np.exp(np.log(above).mean())) if above.size else 1.0}
     if column.kind == "count":
-        mean, spread = _mean_and_spread(seen)
-        return {"family": "negative-binomial" if spread**2 > WIDE * mean else "poisson"}
+        return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson"}
     return {}
-
-
-def _mean_and_spread(seen: Float[np.ndarray, " m"]) -> tuple[float, float]:
-    """Mean and standard deviation, in units of the largest value, whose square may be beyond float64."""
-    unit = float(np.abs(seen).max(initial=0.0)) or 1.0
-    return (float((seen / unit).mean()) * unit, float((seen / unit).std()) * unit) if seen.size else (0.0, 0.0)
 
 
 def _categories(column: Column, cells: Cells) -> tuple[Category, ...]:

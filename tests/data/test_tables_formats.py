@@ -101,7 +101,7 @@ def test_amat_of_bits_is_compact(tmp_path, gzipped):
     assert table.values.tolist() == [[0, 1, 1], [1, 0, 0]]
     # A file that only begins with bits is numbers like any other.
     other = read_table(write.put(tmp_path / "b.amat", b"0 1 1\n1 0.5 -3\n", gzipped))
-    np.testing.assert_allclose(other.frame().to_numpy(), [[0, 1, 1], [1, 0.5, -3]], atol=1e-6)
+    np.testing.assert_allclose(other.frame().to_numpy(), [[0.0, 1.0, 1.0], [1.0, 0.5, -3.0]], atol=1e-6)
 
 
 def test_keys(tmp_path):

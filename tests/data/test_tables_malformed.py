@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -27,7 +28,7 @@ def arrow(**columns):
 
 
 # Name, content, options of read_table, and what follows the path in the message.
-TEXT = {
+TEXT: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
     "empty": ("a.csv", b"", {}, "expected a table; the file is empty."),
     "blank": ("a.csv", b"\n \r\n\n", {}, "expected a table; the file is empty."),
     "only a header": ("a.csv", b"a,b\n", {}, "expected rows; there is only a header."),
@@ -199,7 +200,7 @@ TEXT = {
         "column 'a': expected two different values in a binary column; got 3.",
     ),
 }
-ARRAYS = {
+ARRAYS: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
     "npy, empty": ("a.npy", b"", {}, "expected an npy file; got"),
     "npy, text": ("a.npy", b"hello, this is text", {}, "expected an npy file; got ValueError: the magic string"),
     "npy, cut": ("a.npy", npy(np.zeros((5, 5)))[:-8], {}, "expected an npy file; got ValueError: "),

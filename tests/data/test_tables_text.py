@@ -103,10 +103,14 @@ def test_a_known_schema_decides_about_the_header(tmp_path):
     schema = read(tmp_path, "1,2.5\n3,-4.5\n").schema
     assert schema.names == ["v0", "v1"]
     # By the rules alone, this first line would be a header.
-    assert len(read(tmp_path, "1,2.5\n3,-4.5\n", schema=schema)) == 2
+    with pytest.raises(SchemaError, match=r"column 'v0': expected numbers in a count column; got 'x' in row 1 \(counting from 1\)"):
+        read(tmp_path, "x,2.5\n3,-4.5\n", schema=schema)
     named = read(tmp_path, "7,8\n1,2.5\n3,-4.5\n", header=True).schema
     assert named.names == ["7", "8"]
     assert len(read(tmp_path, "8,7\n2.5,1\n-4.5,3\n", schema=named)) == 2
+    # A header of other names is still one, and it is those names that are missing.
+    with pytest.raises(SchemaError, match=r"Expected a column '7'; got a, b\. \(2 columns are missing\.\)$"):
+        read(tmp_path, "a,b\n1,2.5\n3,-4.5\n", schema=named)
 
 
 @pytest.mark.parametrize("delimiter", [";", "semicolon"])

@@ -13,6 +13,7 @@ from typing import IO
 from dlgm.data.content import Reading
 from dlgm.data.errors import DataFileError
 from dlgm.data.files import open_content
+from dlgm.data.schema.entries import generated_names
 
 WHITESPACE = " "  # any run of it separates
 # A decimal comma makes a semicolon and a comma equally regular; then the semicolon is the delimiter.
@@ -140,12 +141,15 @@ def _sniff(lines: Sequence[str], whitespace: bool) -> str:
 def _has_header(sample: Sequence[Sequence[str]], names: Sequence[str], decimal: str) -> bool:
     """Whether the first line holds names.
 
-    If the columns' names are known, it does if one of them is there. Otherwise, a text above numbers is a name; if
-    there is none of these, a number in the first line is data, and so is a text that comes again in its column.
+    If the columns' names are known, it does if one of them is there, and does not if they were made up. Otherwise, a
+    text above numbers is a name; if there is none of these, a number in the first line is data, and so is a text that
+    comes again in its column.
     """
     first, rest = [field.strip() for field in sample[0]], sample[1:]
-    if names:
-        return not set(names).isdisjoint(first)
+    if not set(names).isdisjoint(first):
+        return True
+    if names and list(names) == generated_names(len(names)):
+        return False
     columns = [[line[i].strip() for line in rest if i < len(line)] for i in range(len(first))]
     seen = [[field for field in column if field not in MISSING] for column in columns]
     above = [

@@ -31,7 +31,7 @@ def _entry(column: Column) -> dict[str, Any]:
     return known | ({"categories": list(column.categories)} if column.categories is not None else {})
 
 
-def columns_from_entries(described: Mapping[str, Any]) -> tuple[Column, ...]:
+def columns_from_entries(described: Any) -> tuple[Column, ...]:
     """The columns of `{"version": 1, "columns": [..]}`."""
     if not isinstance(described, Mapping):
         raise SchemaError(f"Expected a schema, an object with the entry `columns`; got {type(described).__name__}.")

@@ -1,7 +1,7 @@
 """A table's schema: its columns, and rows in and out of the numbers that a model sees."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -159,7 +159,7 @@ class Schema:
         return {"version": 1, "columns": entries_of(self.columns)}
 
     @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> "Schema":
+    def from_dict(cls, described: Any) -> "Schema":
         """The schema that `to_dict` described. Unknown entries and wrong values are refused by name."""
         return cls(columns_from_entries(described))
 

@@ -116,7 +116,7 @@ def test_help_has_an_example(run, command):
     ("statement", "heavy"),
     [
         ("import dlgm.cli.data", {"numpy", "jax", "rich.table", "dlgm.data"}),
-        ("import dlgm.data; dlgm.data.list_datasets()", {"jax", "sklearn", "scipy", "matplotlib"}),
+        ("import dlgm.data; dlgm.data.list_datasets()", {"jax", "sklearn", "scipy", "matplotlib", "pandas", "PIL"}),
     ],
 )
 def test_imports_are_lazy(statement, heavy, monkeypatch):

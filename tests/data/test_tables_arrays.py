@@ -5,8 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from dlgm.data import infer_schema, read_table
+from dlgm.data import Table, infer_schema, read_table
 from dlgm.data.schema import arrays
+from dlgm.data.splits import split_at_random
 
 
 def large(kind):
@@ -89,9 +90,20 @@ def test_a_map_is_not_scanned(tmp_path, monkeypatch):
     np.testing.assert_allclose(table.schema.decode(values, mask).to_numpy(), array[:3], rtol=1e-5)
 
 
-def test_rows_can_be_taken():
-    from dlgm.data import Table
+@pytest.mark.parametrize(("rows", "share", "held_out"), [(100, 0.1, 10), (7, 0.5, 4), (2, 0.99, 1), (3, 0.001, 1)])
+def test_random_splits(rows, share, held_out):
+    train, valid = split_at_random(rows, share, seed=3)
+    assert sorted([*train, *valid]) == list(range(rows))
+    assert len(valid) == held_out
+    assert (np.diff(train) > 0).all()
+    again = split_at_random(rows, share, seed=3)
+    assert again[1].tolist() == valid.tolist()
+    if rows == 100:
+        assert split_at_random(rows, share, seed=4)[1].tolist() != valid.tolist()
+        assert valid.tolist() != list(range(10))
 
+
+def test_rows_can_be_taken():
     array = np.array([[0.5, np.nan], [1.5, 2], [-2, 3]])
     schema = infer_schema(array)
     table = Table("a", *schema.encode(array), schema)

@@ -103,7 +103,9 @@ def test_a_known_schema_decides_about_the_header(tmp_path):
     schema = read(tmp_path, "1,2.5\n3,-4.5\n").schema
     assert schema.names == ["v0", "v1"]
     # By the rules alone, this first line would be a header.
-    with pytest.raises(SchemaError, match=r"column 'v0': expected numbers in a count column; got 'x' in row 1 \(counting from 1\)"):
+    with pytest.raises(
+        SchemaError, match=r"column 'v0': expected numbers in a count column; got 'x' in row 1 \(counting from 1\)"
+    ):
         read(tmp_path, "x,2.5\n3,-4.5\n", schema=schema)
     named = read(tmp_path, "7,8\n1,2.5\n3,-4.5\n", header=True).schema
     assert named.names == ["7", "8"]

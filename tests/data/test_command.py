@@ -324,8 +324,11 @@ def test_offline(mirror, args, how, tmp_path, monkeypatch):
     ("statement", "heavy"),
     [
         ("import dlgm.cli.data", {"numpy", "jax", "rich.table", "dlgm.data"}),
-        ("import dlgm.data", {"jax", "sklearn", "scipy", "matplotlib", "pooch", "requests", "http.client"}),
-        ("import dlgm.data; dlgm.data.list_datasets()", {"jax", "sklearn", "scipy", "matplotlib", "requests"}),
+        ("import dlgm.data", {"jax", "sklearn", "scipy", "matplotlib", "pooch", "requests", "http.client", "pandas"}),
+        (
+            "import dlgm.data; dlgm.data.list_datasets()",
+            {"jax", "sklearn", "scipy", "matplotlib", "requests", "pandas", "PIL"},
+        ),
     ],
 )
 def test_imports_are_lazy(statement, heavy, monkeypatch):

@@ -1,17 +1,34 @@
-"""`dlgm data`: the named data sets."""
+"""`dlgm data`: the named data sets, and what users' own files hold."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, Offline, Quiet, Seed, load_data, users_mistakes
+from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, load_data, users_mistakes, writable
+from dlgm.cli.tables import (
+    Delimiter,
+    Drop,
+    Encoding,
+    Header,
+    Key,
+    Missing,
+    Ordinal,
+    SchemaFile,
+    Types,
+    is_file,
+    load_table,
+    print_schema,
+    refuse_for_named,
+)
 
 if TYPE_CHECKING:
-    from dlgm.data import Dataset, Fetched
+    from dlgm.data import Dataset, Fetched, Table
 
 app = typer.Typer(
-    help="The named data sets: which there are, where their files are, what is in them.", no_args_is_help=True
+    help="The named data sets: which there are, where their files are, what is in them; and what is in your own files.",
+    no_args_is_help=True,
 )
 
 
@@ -153,16 +170,42 @@ def _outcome(result: "Fetched") -> str:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A name from `dlgm data list`.")],
+    name: DataName,
+    out: Annotated[Path | None, typer.Option(help="Write your file's schema here, as JSON to be edited.")] = None,
+    schema: SchemaFile = None,
+    types: Types = None,
+    ordinal: Ordinal = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    key: Key = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = None,
     offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Load a data set and say what is in it: rows, type of value, mean.
+    """Load a data set or your own file and say what is in it: rows, type of value, mean; the kind of each column.
 
     Example: dlgm data show digits
+
+    Example: dlgm data show adult.csv --out schema.json
     """
+    reading: dict[str, Any] = {
+        "drop": drop,
+        "missing": missing,
+        "key": key,
+        "delimiter": delimiter,
+        "header": header,
+        "encoding": encoding,
+    }
+    if is_file(name):
+        if out is not None:
+            writable("--out", out, (".json",))
+        _show_table(name, load_table(name, schema=schema, types=types, ordinal=ordinal, **reading), out, quiet, as_json)
+        return
+    refuse_for_named(name, out=out, schema=schema, type=types, ordinal=ordinal, **reading)
     summary = _summary(load_data(name, offline=offline, quiet=quiet))
     if as_json:
         import json
@@ -179,6 +222,36 @@ def show(
         for split, row in summary["splits"].items():
             table.add_row(split, f"{row['rows']:,}", f"{row['mean']:.4f}", str(row["classes"] or "-"))
         Console().print(table)
+
+
+def _show_table(name: str, table: "Table", out: Path | None, quiet: bool, as_json: bool) -> None:
+    if out is not None:
+        from dlgm.data import write_schema
+
+        # Centers and scales are learnt when a model is fitted: here they would only be in the way of editing kinds.
+        write_schema(out, table.schema.without_units())
+    if as_json:
+        from dlgm.files import to_json
+
+        holes = 0 if table.mask is None else int((~table.mask).sum())
+        typer.echo(
+            to_json(
+                {
+                    "name": table.name,
+                    "rows": len(table),
+                    "columns": len(table.schema.columns),
+                    "missing_cells": holes,
+                    "shape": table.shape,
+                    "dtype": str(table.values.dtype),
+                    "notes": table.notes,
+                    "schema": table.schema.to_dict(),
+                }
+            )
+        )
+    elif not quiet:
+        print_schema(table)
+        if out is not None:
+            typer.echo(f"Schema written to {out}. Edit it, then: dlgm fit {name} --schema {out}")
 
 
 def _summary(dataset: "Dataset") -> dict[str, Any]:

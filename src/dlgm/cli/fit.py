@@ -1,19 +1,42 @@
 """`dlgm fit`: train a model and write its file."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, load_data, settings_mistakes, widths, writable
+from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, settings_mistakes, widths, writable
+from dlgm.cli.rows import rows_to_fit
+from dlgm.cli.tables import (
+    Delimiter,
+    Drop,
+    Encoding,
+    Header,
+    Key,
+    Missing,
+    Ordinal,
+    SchemaFile,
+    Types,
+    is_file,
+    print_notes,
+    print_schema,
+    stem,
+)
 
 
 def fit(
     data: DataName,
     out: Annotated[Path | None, typer.Option(help="The model file to write. Default: DATA.dlgm")] = None,
     preset: Annotated[str, typer.Option(help="A named model, from which the options below depart.")] = "default",
-    family: Annotated[str | None, typer.Option(help="Observation family. Default: the data set's own.")] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(help="Observation family. Default: the data set's own, or those of the columns' kinds."),
+    ] = None,
+    valid: Annotated[
+        str | None, typer.Option(help="Rows of your own to validate with: a share (0.1 by default), or a file.")
+    ] = None,
     latent: Annotated[str | None, typer.Option(help="Latents in each layer, lowest first: 100 or 100,50.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Hidden layers of each network: 200,200.")] = None,
     nonlinearity: Annotated[str | None, typer.Option(help="relu, tanh, softplus, elu, silu, ...")] = None,
@@ -41,19 +64,46 @@ def fit(
     gradient_noise: Annotated[
         bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
     ] = False,
+    schema: SchemaFile = None,
+    types: Types = None,
+    ordinal: Ordinal = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    key: Key = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = None,
     offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a data set, keep the weights with the best validation bound, and write them to a file.
+    """Train a model on a data set or a file, keep the weights with the best validation bound, and write them to a file.
 
     Example: dlgm fit digits --out digits.dlgm --latent 20 --epochs 200
+
+    Example: dlgm fit adult.csv --type age=count --missing -999
     """
-    out = writable("--out", out or Path(f"{data}.dlgm"))
+    out = writable("--out", out or Path(f"{stem(data) if is_file(data) else data}.dlgm"))
     if history is not None:
         writable("--history", history)
-    dataset = load_data(data, offline=offline, quiet=quiet)
+    rows = rows_to_fit(
+        data,
+        family=family,
+        valid=valid,
+        seed=seed,
+        offline=offline,
+        quiet=quiet,
+        schema=schema,
+        types=types,
+        ordinal=ordinal,
+        drop=drop,
+        missing=missing,
+        key=key,
+        delimiter=delimiter,
+        header=header,
+        encoding=encoding,
+    )
 
     import jax
 
@@ -61,7 +111,6 @@ def fit(
     from dlgm.files import to_json
     from dlgm.learning import JsonlHistory, NonFiniteError, TerminalProgress, TrainingConfig, diagnose
     from dlgm.learning import fit as train
-    from dlgm.model import make_observation
     from dlgm.model import preset as named
     from dlgm.recipes import recipe_for
 
@@ -95,51 +144,69 @@ def fit(
         "seed": seed,
     }
     with settings_mistakes():
-        observation = make_observation(family or dataset.family, columns=dataset.train.shape[1])
         # A preset is a model of its own: the recipe's sizes are for the default one.
         sizes = dict(recipe.model) if preset == "default" else {}
-        config = named(preset, observation, **{**sizes, **_given(asked_model)})
+        config = named(preset, rows.observation, **{**sizes, **_given(asked_model)})
         training = TrainingConfig(**{**recipe.training, **_given(asked_training)})
-        training.check_for(observation.name, validated=True)
-        observation.check(dataset.train)
-        observation.check(dataset.valid)
+        training.check_for(rows.observation.name, validated=True)
+        for part in (rows.train, rows.valid):
+            rows.observation.check(part.values, part.mask)
+    if rows.table is not None and not (quiet or as_json):
+        print_schema(rows.table)
+        print_notes(f"{valid}: {note}" for note in rows.valid.notes if note not in rows.table.notes)
 
     watchers: list[Any] = [] if quiet or as_json else [TerminalProgress(f"fit {data}")]
     if history is not None:
         watchers.append(JsonlHistory(history))
     described = {"config": training.to_dict()}
     try:
-        fitted = train(config, dataset.train, valid=dataset.valid, config=training, watchers=watchers)
+        fitted = train(
+            config,
+            rows.train.values,
+            rows.train.mask,
+            valid=rows.valid.values,
+            valid_mask=rows.valid.mask,
+            config=training,
+            watchers=watchers,
+        )
     except NonFiniteError as error:
         # Beside the file that was asked for: an earlier model there may be worth more than this one.
         rescued = out.with_suffix(".last-good.dlgm")
-        save_model(rescued, SavedModel(error.model, config, dataset.described(), described))
+        save_model(rescued, SavedModel(error.model, config, rows.described, described))
         raise UsageError(f"{str(error).split(' The last good')[0]} The last good weights: {rescued}.") from error
-    save_model(out, SavedModel(fitted.model, config, dataset.described(), described))
+    save_model(out, SavedModel(fitted.model, config, rows.described, described))
 
-    key = jax.random.fold_in(jax.random.key(seed), 99)  # apart from the branches that training takes
-    found = diagnose(fitted.model, dataset.valid[:1000], key=key)
+    branch = jax.random.fold_in(jax.random.key(seed), 99)  # apart from the branches that training takes
+    seen = rows.valid.first(1000)
+    found = diagnose(fitted.model, seen.values, seen.mask, key=branch)
+    found = replace(found, bound=found.bound + seen.shift(), log_p=found.log_p + seen.shift())
     summary = {
         "data": data,
         "out": str(out),
         **fitted.summary(),
         "seed": seed,
         "diagnostics": found.to_dict(),
-        "gradient_signal_to_noise": _signal_to_noise(fitted.model, dataset.valid[:100], key)
+        "gradient_signal_to_noise": _signal_to_noise(fitted.model, rows.valid.first(100), branch)
         if gradient_noise
         else None,
     }
-    save_model(out, SavedModel(fitted.model, config, dataset.described(), {**described, "summary": summary}))
+    for name, part in (("train_bound", rows.train), ("valid_bound", rows.valid)):
+        summary[name] += part.shift()
+    save_model(out, SavedModel(fitted.model, config, rows.described, {**described, "summary": summary}))
     if as_json:
-        typer.echo(to_json(summary))
+        typer.echo(to_json(summary | ({"schema": rows.table.schema.to_dict()} if rows.table else {})))
     elif not quiet:
         used = ", ".join(f"{a} of {k}" for a, k in zip(found.active_units, found.latent, strict=True))
         typer.echo(f"{data}: {len(fitted.history)} epochs in {fitted.seconds:,.0f} s; best epoch {fitted.best_epoch}.")
         typer.echo(f"Validation bound {summary['valid_bound']:.2f} nats a row (training {summary['train_bound']:.2f}).")
         typer.echo(
-            f"Importance-sampled log p(v) on {min(1000, len(dataset.valid)):,} validation rows: {found.log_p:.2f}, "
+            f"Importance-sampled log p(v) on {len(seen):,} validation rows: {found.log_p:.2f}, "
             f"{found.gap:.2f} above the bound."
         )
+        if shift := rows.valid.shift():
+            typer.echo(
+                f"That is in your own units; the bounds shown while training, of scaled rows, are {-shift:+.2f}."
+            )
         typer.echo(f"Latents in use: {used}.")
         for estimator, ratio in (summary["gradient_signal_to_noise"] or {}).items():
             typer.echo(f"Gradient signal-to-noise, two draws a row, {estimator}: {ratio:.3g}")
@@ -148,7 +215,7 @@ def fit(
         typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
 
 
-def _signal_to_noise(model: Any, rows: Any, key: Any) -> dict[str, float]:
+def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:
     from dlgm.learning import gradient_signal_to_noise
     from dlgm.stochastic import LeaveOneOut, Pathwise, Reinforce
 
@@ -157,7 +224,7 @@ def _signal_to_noise(model: Any, rows: Any, key: Any) -> dict[str, float]:
         "REINFORCE": Reinforce(),
         "REINFORCE with leave-one-out baseline": Reinforce(LeaveOneOut()),
     }
-    return gradient_signal_to_noise(model, rows, estimators, num_samples=2, key=key)
+    return gradient_signal_to_noise(model, part.values, estimators, part.mask, num_samples=2, key=key)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

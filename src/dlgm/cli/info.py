@@ -1,11 +1,12 @@
 """`dlgm info`: what is in a model file."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import AsJson, Quiet, Seed, users_mistakes
+from dlgm.cli.options import AsJson, Quiet, Seed, schema_of, users_mistakes
 
 
 def info(
@@ -37,7 +38,12 @@ def info(
     table = Table(title=str(model), show_header=False)
     name, shape = saved.data.get("name", "unknown"), saved.data.get("shape", [])
     table.add_row("data", f"{name}, rows as {'x'.join(map(str, shape))}" if shape else name)
-    table.add_row("observations", ", ".join(f"{key} {value}" for key, value in config["observation"].items()))
+    schema = schema_of(saved)
+    if schema is None:
+        table.add_row("observations", ", ".join(f"{key} {value}" for key, value in config["observation"].items()))
+    else:
+        kinds = Counter(f"{column.kind} ({column.family})" for column in schema.columns)
+        table.add_row("columns", ", ".join(f"{number} {kind}" for kind, number in kinds.items()))
     table.add_row("latents, by layer", ", ".join(map(str, config["latent"])))
     table.add_row("hidden layers", str(config["hidden"]))
     table.add_row("posterior", f"{config['covariance']}, {config['structure']}")

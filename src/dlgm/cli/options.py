@@ -13,15 +13,17 @@ from dlgm.cli.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from dlgm.artifact import SavedModel
-    from dlgm.data import Dataset
+    from dlgm.artifact import ModelDescription, SavedModel
+    from dlgm.data import Dataset, Schema
 
 Seed = Annotated[int, typer.Option(help="Seed of all draws.", min=0, max=2**32 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never fetch data (as does DLGM_OFFLINE=1).")]
 ModelFile = Annotated[Path, typer.Option("--model", help="A model file that `dlgm fit` wrote.")]
-DataName = Annotated[str, typer.Argument(metavar="DATA", help="A data set's name: see `dlgm data list`.")]
+DataName = Annotated[
+    str, typer.Argument(metavar="DATA", help="A data set's name (see `dlgm data list`), or your own file or folder.")
+]
 
 
 def widths(option: str, text: str | None) -> tuple[int, ...] | None:
@@ -69,6 +71,14 @@ def load_saved(path: Path) -> "SavedModel":
 
     with users_mistakes():
         return load_model(path)
+
+
+def schema_of(saved: "SavedModel | ModelDescription") -> "Schema | None":
+    """What the columns of the user's table were that a model was trained on; None for a data set with a name."""
+    from dlgm.data import Schema
+
+    with users_mistakes():
+        return Schema.from_dict(saved.data["schema"]) if "schema" in saved.data else None
 
 
 def split_of(dataset: "Dataset", split: str, limit: int | None, saved: "SavedModel") -> "np.ndarray":

@@ -1,12 +1,15 @@
 """`dlgm sample`: new rows from a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, ModelFile, Quiet, Seed, load_saved, writable
+from dlgm.cli.options import AsJson, ModelFile, Quiet, Seed, load_saved, schema_of, writable
+
+if TYPE_CHECKING:
+    from dlgm.data import Schema
 
 
 def sample(
@@ -20,15 +23,18 @@ def sample(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw new rows from a trained model.
+    """Draw new rows from a trained model. Those of your own table come in its columns, categories and units.
 
     Example: dlgm sample --model digits.dlgm --num 64 --out samples.png
     """
     writable("--out", out, (".csv", ".npy", ".png"))
     saved = load_saved(model)
+    schema = schema_of(saved)
     shape = tuple(saved.data.get("shape", ()))
-    if out.suffix == ".png" and len(shape) not in (2, 3):
-        raise UsageError("--out: a .png needs a model of images; write a .csv or .npy.")
+    if out.suffix == ".png" and (len(shape) not in (2, 3) or (schema and schema.kind not in ("binary", "pixel"))):
+        raise UsageError("--out: a .png needs a model of images, in bits or 8-bit pixels; write a .csv or .npy.")
+    if out.suffix == ".npy" and schema and (name := _column_of_texts(schema)):
+        raise UsageError(f"--out: an .npy file holds numbers, and the column {name!r} texts; write a .csv.")
 
     from io import BytesIO, StringIO
 
@@ -41,7 +47,13 @@ def sample(
     drawn = draw(saved.model, num, key=jax.random.key(seed))
     rows = drawn.means if means else drawn.rows
     buffer = BytesIO()
-    if out.suffix == ".npy":
+    if schema and out.suffix != ".png":
+        frame = schema.decode(rows, rounded=not means)
+        if out.suffix == ".npy":
+            np.save(buffer, frame.to_numpy(), allow_pickle=False)
+        else:
+            buffer.write(frame.to_csv(index=False, float_format="%.9g").encode())
+    elif out.suffix == ".npy":
         np.save(buffer, rows, allow_pickle=False)
     elif out.suffix == ".csv":
         text = StringIO()
@@ -51,7 +63,8 @@ def sample(
         from dlgm.plots import image_grid
 
         # The data's range, not the model's family: binary images may be modelled by any.
-        highest = 1.0 if saved.data.get("family") == "bernoulli" else 255.0
+        bits = schema.kind == "binary" if schema else saved.data.get("family") == "bernoulli"
+        highest = 1.0 if bits else 255.0
         images = np.clip(rows / highest, 0, 1).reshape(num, *shape)
         image_grid(images, columns=int(np.ceil(np.sqrt(num)))).savefig(buffer, format="png", dpi=150)
     write_atomically(out, buffer.getvalue())
@@ -61,3 +74,7 @@ def sample(
         typer.echo(json.dumps({"out": str(out), "rows": num, "columns": rows.shape[1], "seed": seed}))
     elif not quiet:
         typer.echo(f"{num:,} rows of {rows.shape[1]:,} values written to {out}.")
+
+
+def _column_of_texts(schema: "Schema") -> str | None:
+    return next((c.name for c in schema.columns if c.categories and isinstance(c.categories[0], str)), None)

@@ -5,40 +5,54 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import (
-    AsJson,
-    DataName,
-    ModelFile,
-    Offline,
-    Quiet,
-    Seed,
-    load_data,
-    load_saved,
-    split_of,
-    writable,
-)
+from dlgm.cli.options import AsJson, DataName, ModelFile, Offline, Quiet, Seed, load_saved, writable
+from dlgm.cli.rows import rows_to_score
+from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, print_notes
 
 
 def score(
     data: DataName,
     model: ModelFile,
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    split: Annotated[
+        str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Importance samples a row.", min=1)] = 5000,
     limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file for the rows' scores.")] = None,
+    missing: Missing = None,
+    key: Key = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = None,
     offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """The log likelihood of each row by importance sampling, with its error, and the mean over the split.
+    """The log likelihood of each row by importance sampling, with its error, and the mean over the rows.
+
+    Your own file is read as the model's training file was; the likelihood is in its units, and of observed cells only.
 
     Example: dlgm score digits --model digits.dlgm --samples 1000 --out scores.csv
+
+    Example: dlgm score new.csv --model adult.dlgm --out scores.csv
     """
     if out is not None:
         writable("--out", out, (".csv",))
     saved = load_saved(model)
-    rows = split_of(load_data(data, offline=offline, quiet=quiet), split, limit, saved)
+    rows = rows_to_score(
+        data,
+        saved,
+        split,
+        limit,
+        offline=offline,
+        quiet=quiet,
+        missing=missing,
+        key=key,
+        delimiter=delimiter,
+        header=header,
+        encoding=encoding,
+    )
 
     import io
     import time
@@ -51,6 +65,8 @@ def score(
     from dlgm.files import to_json, write_atomically
     from dlgm.inference import log_likelihood
 
+    if not (quiet or as_json):
+        print_notes(rows.notes)
     began = time.perf_counter()
     console = Console(stderr=True)
     shown = not (quiet or as_json)
@@ -68,12 +84,16 @@ def score(
         task = bar.add_task(f"score {data}", total=len(rows))
         scores = log_likelihood(
             saved.model,
-            rows,
+            rows.values,
+            rows.mask,
             num_samples=samples,
             key=jax.random.key(seed),
             progress=tell,
         )
+    # To the user's own units; a data set with a name is in them already.
+    scores = scores._replace(log_p=scores.log_p + rows.log_jacobian(), bound=scores.bound + rows.log_jacobian())
     seconds = time.perf_counter() - began
+    split = None if is_file(data) else split or "test"
     if out is not None:
         buffer = io.StringIO()
         table = np.column_stack(scores)
@@ -97,7 +117,8 @@ def score(
     if as_json:
         typer.echo(to_json(result))
     elif not quiet:
-        typer.echo(f"{data}, {split}: {len(rows):,} rows, {samples:,} importance samples each, {seconds:,.0f} s.")
+        of = data if split is None else f"{data}, {split}"
+        typer.echo(f"{of}: {len(rows):,} rows, {samples:,} importance samples each, {seconds:,.0f} s.")
         typer.echo(f"-ln p(v) = {-mean:.2f} nats a row.")
         typer.echo(f"Standard error {error:.2f} over rows, {monte_carlo:.3f} from the sampling.")
         typer.echo(

@@ -1,16 +1,27 @@
-"""Named data sets, read from the files their authors published.
+"""Named data sets, read from the files their authors published, and users' own files.
 
-The files are looked for in the folder that the environment variable `DLGM_DATA` names, then in the package's cache, and
-are fetched if need be; `digits` needs none.
+The files of named sets are looked for in the folder that the environment variable `DLGM_DATA` names, then in the
+package's cache, and are fetched if need be; `digits` needs none. `read_table` reads a user's file; its `Schema` says
+what each column is.
 """
 
 from dlgm.data.dataset import Dataset, DatasetInfo
-from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError, UnknownDatasetError
+from dlgm.data.errors import (
+    DataError,
+    DataFetchError,
+    DataFileError,
+    DataNotFoundError,
+    SchemaError,
+    UnknownDatasetError,
+)
 from dlgm.data.registry import Fetched, Located, fetch_datasets, find_dataset, list_datasets, load_dataset
+from dlgm.data.schema import Column, Schema, infer_schema, read_schema, write_schema
 from dlgm.data.source import ArraySource, RowSource
+from dlgm.data.table import Table, read_table
 
 __all__ = [
     "ArraySource",
+    "Column",
     "DataError",
     "DataFetchError",
     "DataFileError",
@@ -20,9 +31,16 @@ __all__ = [
     "Fetched",
     "Located",
     "RowSource",
+    "Schema",
+    "SchemaError",
+    "Table",
     "UnknownDatasetError",
     "fetch_datasets",
     "find_dataset",
+    "infer_schema",
     "list_datasets",
     "load_dataset",
+    "read_schema",
+    "read_table",
+    "write_schema",
 ]

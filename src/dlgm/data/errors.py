@@ -1,5 +1,7 @@
 """What goes wrong with data, each a message of one line."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -12,7 +14,7 @@ class DataNotFoundError(DataError, FileNotFoundError):
 
 
 class DataFileError(DataError, ValueError):
-    """A data set's file does not hold what its format promises."""
+    """A file does not hold what its format promises, or what can be made rows of."""
 
 
 class DataFetchError(DataError, OSError):
@@ -23,6 +25,27 @@ class UnknownDatasetError(DataError, ValueError):
     """No data set has this name."""
 
 
+class SchemaError(DataError, ValueError):
+    """A schema is not what it should be, or rows do not fit it."""
+
+
 def damaged(path: Path, *, expected: str, got: str) -> DataFileError:
     """The error to raise for a file that is not what it should be."""
     return DataFileError(f"{path}: expected {expected}; got {got}. Fetch the file again.")
+
+
+def one_line(error: Exception) -> str:
+    """Another library's words on what went wrong, fit to stand inside a message."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
+
+
+def listed(names: "list[str] | tuple[str, ...]", most: int = 10) -> str:
+    """Some names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """A question to end a message with, or nothing when no known name is near."""
+    found = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""

@@ -43,6 +43,19 @@ def one_tenth(path: Path, num_rows: int) -> int:
     return num_rows // 10
 
 
+def split_at_random(
+    num_rows: int, share: float, seed: int
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n_valid"]]:
+    """The numbers of the rows to train on and of those to hold out, `share` of all; each in order, at least one."""
+    if not 0 < share < 1:
+        raise ValueError(f"Expected a share of the rows above 0 and below 1; got {share}.")
+    if num_rows < 2:
+        raise ValueError(f"Expected at least 2 rows, one to train on and one to hold out; got {num_rows}.")
+    held_out = min(max(1, round(share * num_rows)), num_rows - 1)
+    order = np.random.default_rng(seed).permutation(num_rows)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
 def check_count(path: Path, what: str, got: int, expected: int) -> None:
     """Refuse a file with a different number of things than expected."""
     if got != expected:

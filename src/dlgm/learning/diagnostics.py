@@ -83,6 +83,7 @@ def gradient_signal_to_noise(
     model: Model,
     rows: Any,
     estimators: Mapping[str, AbstractEstimator],
+    mask: Any = None,
     *,
     num_draws: int = 100,
     num_samples: int = 1,
@@ -94,7 +95,7 @@ def gradient_signal_to_noise(
     """
     if num_draws < 2:
         raise ValueError(f"num_draws: expected at least 2, to see a spread; got {num_draws}.")
-    rows = jnp.asarray(rows, jnp.float32)
+    rows, mask = jnp.asarray(rows, jnp.float32), None if mask is None else jnp.asarray(mask)
 
     def ratio(estimator: AbstractEstimator) -> Float[Array, ""]:
         objective = FreeEnergy(num_samples=num_samples, estimator=estimator)
@@ -102,7 +103,7 @@ def gradient_signal_to_noise(
         def gradient(k: Key[Array, ""]) -> Any:
             def loss(recognition: Any) -> Float[Array, ""]:
                 moved = Model(model.generative, recognition)
-                return minibatch_free_energy(objective, moved, rows, None, num_rows=rows.shape[0], key=k)[0]
+                return minibatch_free_energy(objective, moved, rows, mask, num_rows=rows.shape[0], key=k)[0]
 
             return jax.grad(loss)(model.recognition)
 

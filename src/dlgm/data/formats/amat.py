@@ -1,12 +1,19 @@
-"""The amat format: text, one row a line, values separated by a space. Here the values are 0 and 1."""
+"""The amat format: text, one row a line, numbers separated by a space. Those of published sets are 0 and 1."""
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 
+from dlgm.data.content import Content, Reading, content_of_array
 from dlgm.data.errors import DataFileError, damaged
 from dlgm.data.files import read_content
+from dlgm.data.formats.delimited import parse
+from dlgm.data.formats.dialect import WHITESPACE, check_lines, find_dialect
+from dlgm.data.schema.cells import plain
+from dlgm.data.schema.entries import generated_names
 
 
 def read_binary_amat(path: Path, num_columns: int) -> UInt8[np.ndarray, "n x"]:
@@ -24,6 +31,21 @@ def read_binary_amat(path: Path, num_columns: int) -> UInt8[np.ndarray, "n x"]:
         first = int(np.argmin(good))
         raise _wrong_line(path, first + 1, lines[first], num_columns)
     return values
+
+
+def read_amat(path: Path, how: Reading) -> Content:
+    """A user's amat file: bits if it holds nothing else, otherwise any numbers."""
+    how = replace(how, header=False, delimiter=WHITESPACE)
+    dialect = find_dialect(path, how, delimiter=None, whitespace=True)
+    if set(dialect.first) <= {"0", "1"}:
+        with suppress(DataFileError):  # it starts with bits: probably all are, which is read far faster
+            return content_of_array(path, read_binary_amat(path, len(dialect.first)))
+    check_lines(path, dialect)
+    names = generated_names(len(dialect.first))
+    frame = parse(path, dialect, names, how)
+    for name in frame.columns[frame.dtypes == "str"]:
+        plain(name, frame[name]).as_numbers()  # refuses the first word that is none
+    return content_of_array(path, frame.to_numpy(np.float64, na_value=np.nan))
 
 
 def _wrong_line(path: Path, number: int, line: bytes, num_columns: int) -> DataFileError:

@@ -1,0 +1,113 @@
+"""One column in and out: the user's cells to the numbers that a model sees, and back."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Num
+
+from dlgm.data.schema.cells import Cells, shown, to_numbers
+from dlgm.data.schema.column import CODED, Column
+
+# Beyond this, float32 no longer holds every whole number.
+MOST_COUNTS = 2**24
+_NULLABLE = {"bool": "boolean"} | {
+    name: name.replace("int", "Int").replace("uI", "UI") for n in (8, 16, 32, 64) for name in (f"int{n}", f"uint{n}")
+}
+
+
+def encode_column(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
+    """The numbers for a model, zero in holes. A cell that the column cannot hold is refused with its row."""
+    y = _codes(column, cells) if column.kind in CODED else _numbers(column, cells)
+    return np.where(cells.observed, y, 0.0)
+
+
+def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
+    cells = cells.as_numbers(f"numbers in a {column.kind} column")
+    v = cells.values
+    with np.errstate(invalid="ignore"):
+        cells.refuse_infinite()
+        if column.kind == "real":
+            return (v - (column.center or 0.0)) / (column.scale or 1.0)
+        if column.kind == "positive":
+            cells.refuse(v <= 0, "numbers above zero in a positive column", "Mend it, or type the column as real.")
+            return v / (column.scale or 1.0)
+        if column.kind == "count":
+            most = f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}"
+            cells.refuse((v < 0) | (v != np.floor(v)) | (v > MOST_COUNTS), most, "Type the column as real, or mend it.")
+            return v
+        cells.refuse((v < 0) | (v > 255) | (v != np.floor(v)), "8-bit pixels, whole numbers from 0 to 255")
+        return v
+
+
+def _codes(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
+    import pandas as pd
+
+    categories = column.categories or ()
+    if any(isinstance(value, str) for value in categories):
+        keys = pd.Index(categories, dtype=object)
+        values = cells.values if cells.is_text else np.array([_text(v, cells.is_truth) for v in cells.values], object)
+    else:
+        keys = pd.Index([float(value) for value in categories])
+        values = to_numbers(cells.values) if cells.is_text else cells.values
+    codes = keys.get_indexer(values)
+    names = [value if isinstance(value, str) else shown(value) for value in categories]
+    few = ", ".join(names[:8]) + (f", .. ({len(names)} in all)" if len(names) > 8 else "")
+    cells.refuse(
+        codes < 0,
+        f"one of the categories {few}",
+        "Mend it or mark it missing; a new category needs a schema that has it, and a new fit.",
+    )
+    return codes.astype(np.float64)
+
+
+def _text(value: float, truth: bool) -> str:
+    """A number as the text it was probably written as."""
+    return str(bool(value)) if truth and value == value else shown(value) if value == value else ""
+
+
+def decode_column(
+    column: Column, y: Num[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool
+) -> Any:
+    """A pandas column in the user's units and dtype, with holes where `observed` is false.
+
+    With `rounded` false, numbers stay between the values the column can hold: means, say.
+    """
+    import pandas as pd
+
+    holes = np.zeros(len(y), bool) if observed is None else ~observed
+    dtype, categories = column.dtype or "float64", column.categories
+    if categories is not None and not (rounded or isinstance(categories[0], str) or column.kind == "categorical"):
+        v = np.interp(y, np.arange(len(categories)), np.asarray(categories, np.float64))
+    elif categories is not None:
+        codes = np.clip(np.rint(np.where(holes, 0, y)), 0, len(categories) - 1).astype(int)
+        if dtype == "category":
+            ordered = column.kind == "ordinal"
+            return pd.Series(pd.Categorical.from_codes(np.where(holes, -1, codes), list(categories), ordered=ordered))
+        cells = np.array([*categories, None], object)[np.where(holes, -1, codes)]
+        return pd.Series(cells, dtype=object).astype(_with_holes(dtype) if holes.any() else dtype)
+    else:
+        v = y.astype(np.float64) * (column.scale or 1.0) + (column.center or 0.0)
+    return _cast(v, holes, dtype, rounded)
+
+
+def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str, rounded: bool) -> Any:
+    import pandas as pd
+
+    v = np.where(holes, np.nan, v)
+    base = dtype.split("[")[0].lower()
+    if not rounded or base in ("object", "category", "str", "string"):
+        return pd.Series(v)
+    if base.startswith("bool"):
+        v = np.where(holes, v, v >= 0.5)
+    elif "int" in base:
+        limits = np.iinfo(base)
+        # The largest 64-bit integers are no float64: one step down is.
+        v = np.clip(np.rint(v), float(limits.min), np.nextafter(float(limits.max), 0) if "64" in base else limits.max)
+    if holes.any():
+        return pd.Series(v).astype(_with_holes(dtype))
+    return pd.Series(v.astype(base) if base == dtype else v).astype(dtype)
+
+
+def _with_holes(dtype: str) -> str:
+    """The nearest dtype that can have missing values."""
+    return _NULLABLE.get(dtype, dtype)

@@ -1,0 +1,110 @@
+"""What is known of one column: what kind of thing it holds, and how that becomes a number and back."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from dlgm.data.errors import SchemaError, closest
+
+# The observation families that can describe each kind of column, the default first.
+KINDS: dict[str, tuple[str, ...]] = {
+    "real": ("gaussian", "student-t", "logistic"),
+    "positive": ("log-normal",),
+    "count": ("poisson", "negative-binomial"),
+    "binary": ("bernoulli",),
+    "categorical": ("categorical",),
+    "ordinal": ("ordinal",),
+    "pixel": ("discretised-logistic",),
+}
+# Kinds whose cells are one of a list of values, kept as its place in the list.
+CODED = ("binary", "categorical", "ordinal")
+
+Category = str | bool | int | float
+
+_DTYPE = re.compile(r"(u?int|U?Int)(8|16|32|64)|(f|F)loat(16|32|64)?|double|bool|boolean|str|string|object|category")
+
+
+@dataclass(frozen=True)
+class Column:
+    r"""A column's name, kind and family, and how a cell $v$ becomes the number $y$ that a model sees.
+
+    | kind | cells | $y$ | families |
+    | --- | --- | --- | --- |
+    | `real` | any number | (v - `center`) / `scale` | gaussian, student-t, logistic |
+    | `positive` | above zero | v / `scale` | log-normal |
+    | `count` | 0, 1, 2, .. | v | poisson, negative-binomial |
+    | `binary`, `categorical`, `ordinal` | one of `categories` | its place there | bernoulli, categorical, ordinal |
+    | `pixel` | 0 to 255 | v | discretised-logistic |
+
+    An entry that is None has still to be learnt from rows; `complete` says whether there is one. For a real column
+    `center` and `scale` are the mean and the standard deviation; for a positive one `scale` is the geometric mean, so
+    that log y has mean zero.
+
+    >>> Column("height", "real", center=170.0, scale=10.0).complete
+    False
+    >>> Column("height", "real", family="cauchy")
+    Traceback (most recent call last):
+    dlgm.data.errors.SchemaError: column 'height': expected a family for real columns: gaussian, student-t, ...
+    """
+
+    name: str
+    kind: str
+    family: str | None = None
+    categories: tuple[Category, ...] | None = None  # the user's own values; for ordinal ones, lowest first
+    center: float | None = None
+    scale: float | None = None
+    dtype: str | None = None  # pandas' name for the type of the user's cells, which `decode` gives back
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything is known that its kind needs."""
+        return None not in (
+            self.family,
+            self.dtype,
+            self.categories if self.kind in CODED else 0,
+            self.center if self.kind == "real" else 0,
+            self.scale if self.kind in ("real", "positive") else 0,
+        )
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise self.wrong(f"expected a kind: {', '.join(KINDS)}; got {self.kind!r}.{closest(self.kind, KINDS)}")
+        families = KINDS[self.kind]
+        if self.family is None and self.kind != "count":  # which of its two families, the rows say
+            object.__setattr__(self, "family", families[0])
+        if self.family is not None and self.family not in families:
+            raise self.wrong(f"expected a family for {self.kind} columns: {', '.join(families)}; got {self.family!r}.")
+        if self.dtype is not None and not _DTYPE.fullmatch(re.sub(r"\[\w+\]$", "", self.dtype)):
+            raise self.wrong(f"expected a dtype of numbers, truth values or texts; got {self.dtype!r}.")
+        self._check_units()
+        self._check_categories()
+
+    def _check_units(self) -> None:
+        for name, kinds in (("center", ("real",)), ("scale", ("real", "positive"))):
+            value = getattr(self, name)
+            if value is not None and self.kind not in kinds:
+                raise self.wrong(f"a {self.kind} column has no {name}; leave that entry out.")
+            if value is not None and not math.isfinite(value):
+                raise self.wrong(f"expected {name} to be a finite number; got {value}.")
+        if self.scale is not None and not self.scale > 0:
+            raise self.wrong(f"expected scale to be above zero; got {self.scale}.")
+
+    def _check_categories(self) -> None:
+        if self.categories is None:
+            return
+        if self.kind not in CODED:
+            raise self.wrong(f"a {self.kind} column has no categories; leave that entry out.")
+        if any(isinstance(value, float) and not math.isfinite(value) for value in self.categories):
+            raise self.wrong("expected finite numbers or texts as categories.")
+        if len({isinstance(value, str) for value in self.categories}) > 1:
+            raise self.wrong("expected categories that are all texts or all numbers; got both.")
+        if twice := [value for i, value in enumerate(self.categories) if value in self.categories[:i]]:
+            raise self.wrong(f"expected every category once; got {twice[0]!r} twice.")
+        if self.kind == "binary" and len(self.categories) != 2:
+            raise self.wrong(f"expected two categories of a binary column; got {len(self.categories)}.")
+        if not self.categories:
+            raise self.wrong("expected at least one category; got none.")
+
+    def wrong(self, words: str) -> SchemaError:
+        """The error to raise about this column."""
+        return SchemaError(f"column {self.name!r}: {words}")

@@ -1,0 +1,137 @@
+"""What kind of thing a column holds, told from its cells: the rules, and what is learnt once the kind is known."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dlgm.data.errors import SchemaError
+from dlgm.data.schema.cells import Cells, shown, to_numbers
+from dlgm.data.schema.column import CODED, Category, Column
+
+FEW_NUMBERS = 20  # as many different whole numbers, at most, are an ordinal column
+TIMES_SEEN = 5  # if each is seen as often as that on average
+MANY_TEXTS = 100  # more different texts than that are no categories
+LARGEST_COUNT = 10_000  # float32 has no digits left for the likelihood of larger ones: they are real numbers
+WIDE = 1.5  # counts whose variance is so many times their mean vary more than a Poisson law has it
+CONSTANT = 1e-12  # a spread, as a share of the mean, that is but rounding
+ALIKE = 2.0  # positive numbers whose largest is less than twice the smallest are far from zero: real
+
+
+def kind_of(cells: Cells) -> str:
+    """The kind of a column, by the first rule that fits its observed cells.
+
+    1. Truth values: binary. A pandas categorical: ordinal if it has an order, else binary (two categories) or
+       categorical.
+    2. Texts: binary if there are two different ones, categorical up to 100. With more, or with a different one in
+       every row (from 20 rows on), the column is refused: it is an identifier, or numbers with a slip among them.
+    3. Whole numbers (1.0 is one), and
+       - nothing but 0 and 1: binary;
+       - 2 to 20 different ones, each seen 5 times on average: binary (two), else ordinal. Numbers that are but labels
+         should be typed as categorical by the user;
+       - none below zero, none above 10,000, and a variance of at least half the mean: count. (A year, say, varies
+         less.)
+    4. Other numbers: positive if all are above zero and the largest is at least twice the smallest, else real.
+    """
+    seen = cells.seen
+    if cells.declared is not None:
+        return "ordinal" if cells.ordered else "binary" if len(cells.declared) == 2 else "categorical"
+    if cells.is_truth:
+        return "binary"
+    if cells.is_text:
+        return _kind_of_texts(cells)
+    if not (seen == np.floor(seen)).all():
+        return _kind_of_numbers(seen)
+    if ((seen == 0) | (seen == 1)).all():
+        return "binary"
+    distinct = len(np.unique(seen))
+    if 2 <= distinct <= FEW_NUMBERS and len(seen) >= TIMES_SEEN * distinct:
+        return "binary" if distinct == 2 else "ordinal"
+    if distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
+        return "count"
+    return _kind_of_numbers(seen)
+
+
+def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
+    return "positive" if is_positive(float(seen.min()), float(seen.max())) else "real"
+
+
+def is_positive(lowest: float, highest: float) -> bool:
+    """Whether numbers in this range should never fall below zero when they are drawn anew."""
+    return lowest > 0 and ALIKE * lowest <= highest < np.inf
+
+
+def _kind_of_texts(cells: Cells) -> str:
+    import pandas as pd
+
+    seen = cells.seen
+    distinct = len(pd.unique(seen))
+    if distinct <= MANY_TEXTS and not (distinct == len(seen) > FEW_NUMBERS):
+        return "binary" if distinct == 2 else "categorical"
+    is_number = ~np.isnan(to_numbers(cells.values))
+    if is_number[cells.observed].mean() > 0.5:
+        cells.refuse(~is_number, "numbers, as in most of its rows", "Mend it, or name it as missing.")
+    raise SchemaError(
+        f"column {cells.name!r}: expected numbers, or at most {MANY_TEXTS} different texts; got {distinct:,} different "
+        f"ones in {len(seen):,} rows, such as {shown(seen[0])}. Leave the column out (drop), or type it as categorical."
+    )
+
+
+def learn(column: Column, cells: Cells) -> Column:
+    """The column with everything that it still lacks learnt from its cells."""
+    if column.kind not in CODED:
+        cells = cells.as_numbers(f"numbers in a {column.kind} column")
+        cells.refuse_infinite()
+    known = {name: value for name, value in vars(column).items() if value is not None}
+    if column.categories is not None:
+        known["categories"] = _own_values(column.categories, cells)
+    return dataclasses.replace(column, **{"dtype": cells.dtype, **_learnt(column, cells), **known})
+
+
+def _own_values(categories: tuple[Category, ...], cells: Cells) -> tuple[Category, ...]:
+    """Categories that were written as texts, as what they are in a column of numbers or truth values."""
+    if cells.is_text or not isinstance(categories[0], str):
+        return categories
+    numbers = to_numbers(np.array(categories, object)).tolist()
+    if any(number != number for number in numbers):
+        return categories
+    if cells.is_truth:
+        return tuple(number == 1 for number in numbers)
+    return tuple(int(number) if number.is_integer() else number for number in numbers)
+
+
+def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
+    if column.kind in CODED:
+        return {} if column.categories else {"categories": _categories(column, cells)}
+    seen = cells.seen
+    if column.kind == "real":
+        center, scale = float(seen.mean()), float(seen.std())
+        return {"center": center, "scale": scale if scale > CONSTANT * abs(center) else 1.0}
+    if column.kind == "positive":
+        above = seen[seen > 0]  # the others are refused when they are encoded, with their row
+        return {"scale": float(np.exp(np.log(above).mean())) if above.size else 1.0}
+    if column.kind == "count":
+        return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson"}
+    return {}
+
+
+def _categories(column: Column, cells: Cells) -> tuple[Category, ...]:
+    """The observed values in order; for whole numbers of a small range, those between as well if their order counts."""
+    if cells.declared is not None:
+        return cells.declared
+    if cells.is_truth:
+        return (False, True)
+    if cells.is_text and column.kind == "ordinal":
+        raise column.wrong("texts have an order only if you give it; name the categories, lowest first.")
+    distinct: list[Category] = sorted(set(cells.seen.tolist()))
+    if not cells.is_text and all(float(value).is_integer() for value in distinct):
+        whole = [int(value) for value in distinct]
+        if column.kind == "binary" and set(whole) <= {0, 1}:
+            whole = [0, 1]
+        if column.kind == "ordinal" and whole[-1] - whole[0] < FEW_NUMBERS:
+            whole = list(range(whole[0], whole[-1] + 1))
+        distinct = list(whole)
+    if column.kind == "binary" and len(distinct) != 2:
+        raise column.wrong(f"expected two different values in a binary column; got {len(distinct):,}.")
+    return tuple(distinct)

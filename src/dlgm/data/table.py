@@ -1,0 +1,221 @@
+"""A user's own rows: what a file or folder holds, with its holes and its schema."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from dlgm.data.content import Content, Reading
+from dlgm.data.errors import DataFileError, DataNotFoundError, SchemaError, listed
+from dlgm.data.formats.amat import read_amat
+from dlgm.data.formats.arrays import read_npy, read_npz
+from dlgm.data.formats.delimited import read_csv, read_text, read_tsv
+from dlgm.data.formats.idx import read_idx_array
+from dlgm.data.formats.images import SUFFIXES, read_images
+from dlgm.data.formats.mat import read_mat_array
+from dlgm.data.formats.parquet import read_parquet
+from dlgm.data.schema import Schema, infer_schema
+from dlgm.data.schema.arrays import constant_columns
+from dlgm.data.schema.column import Category
+
+# How a name ends, and who reads it; `.gz` may follow.
+READERS: dict[str, Callable[[Path, Reading], Content]] = {
+    ".csv": read_csv,
+    ".tsv": read_tsv,
+    ".txt": read_text,
+    ".data": read_text,
+    ".dat": read_text,
+    ".parquet": read_parquet,
+    ".npy": read_npy,
+    ".npz": read_npz,
+    ".mat": read_mat_array,
+    ".amat": read_amat,
+    ".idx": read_idx_array,
+    "-ubyte": read_idx_array,
+}
+_SAMPLE = 10_000  # rows of a memory-mapped array from which its schema is learnt
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows with holes, and what their columns are.
+
+    `values` of shape `(n, x)` are the numbers that a model sees (`Schema.encode`), zero in holes: uint8 for codes and
+    pixels, else float32. If `encoded` is false, they are the file's own numbers, memory-mapped: take some rows and
+    `schema.encode` them.
+    """
+
+    name: str
+    values: Shaped[np.ndarray, "n x"]
+    mask: Bool[np.ndarray, "n x"] | None  # true where observed; None: everywhere
+    schema: Schema
+    shape: tuple[int, ...] | None = None  # of one row as an image
+    notes: tuple[str, ...] = ()  # what a person should know about the file, each a clause
+    encoded: bool = True
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> "Table":
+        """Some of the rows."""
+        mask = None if self.mask is None else self.mask[rows]
+        return dataclasses.replace(self, values=self.values[rows], mask=None if mask is None or mask.all() else mask)
+
+    def frame(self) -> Any:
+        """The rows as a DataFrame in the user's own columns and units."""
+        values, mask = (self.values, self.mask) if self.encoded else self.schema.encode(np.asarray(self.values))
+        return self.schema.decode(values, mask)
+
+    def described(self) -> dict[str, Any]:
+        """Name, shape and schema, for a model file."""
+        return {"name": self.name, "shape": list(self.shape or ()), "schema": self.schema.to_dict()}
+
+
+def read_table(
+    path: str | Path,
+    *,
+    schema: Schema | None = None,
+    types: Mapping[str, str] | None = None,
+    ordinal: Mapping[str, Sequence[Category]] | None = None,
+    drop: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    key: str | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    mmap: bool = False,
+) -> Table:
+    """Read a file of rows, or a folder of images.
+
+    | name | content |
+    | --- | --- |
+    | `.csv`, `.tsv`, `.txt`, `.data`, `.dat` | text; delimiter, header, decimal sign and encoding are found out |
+    | `.parquet` | a table |
+    | `.npy`, `.npz`, `.mat` | an array whose first axis counts rows; of several, the one that `key` names |
+    | `.amat` | text, numbers separated by spaces |
+    | `.idx`, `-ubyte` | MNIST's format |
+    | a folder | PNG or JPEG images of one size, all grey or all RGB |
+
+    Each may be gzipped (`.gz`). Empty cells, NaN, NA, null, ? and what else pandas takes for missing are holes.
+    A file that cannot be read raises a `DataError` of one line that names it and the line, row or key at fault.
+
+    **Arguments**
+
+    - `path`: a file or folder; `"file.npz:key"` names an array too.
+    - `schema`: what the columns are, from a trained model or a schema file. Columns are found by name; others are left
+      out, with a note. What the schema leaves open is learnt from the rows. By default everything is: see
+      `infer_schema`, which also explains `types` and `ordinal`.
+    - `drop`: columns to leave out.
+    - `missing`: further values that mean a hole, such as `"-999"`.
+    - `delimiter`, `decimal`, `header`, `encoding`: of text files, in place of what is found out. A delimiter of `" "`
+      is any run of white space.
+    - `mmap`: leave an npy file on the disk. The values are then a read-only memory map, unscanned and as they are in
+      the file, and the schema is learnt from at most 10,000 rows, evenly spaced.
+    """
+    path, key = _path_and_key(path, key)
+    names = () if schema is None else tuple(schema.names)
+    texts = [c.name for c in schema.columns if isinstance((c.categories or (0,))[0], str)] if schema else []
+    how = Reading(
+        key=key,
+        delimiter=delimiter,
+        decimal=decimal,
+        header=header,
+        encoding=encoding,
+        missing=tuple(missing),
+        names=names,
+        texts=tuple(texts),
+        mmap=mmap,
+    )
+    read = _reader(path, how)
+    try:
+        content = read(path, how)
+        rows, notes = _chosen(content, schema, drop)
+        sample = rows[:: -(-len(rows) // _SAMPLE)] if mmap else rows
+        if schema is None or not schema.complete or types or ordinal:
+            is_image = content.shape is not None
+            schema = infer_schema(
+                sample, schema=schema, types=types, ordinal=ordinal, missing=missing, is_image=is_image
+            )
+        if mmap:
+            return Table(path.name, rows, None, schema, content.shape, notes, encoded=False)
+        values, mask = schema.encode(rows, missing=missing)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+    return Table(path.name, values, mask, schema, content.shape, (*notes, *_remarks(schema, values, mask)))
+
+
+def is_table_path(text: str) -> bool:
+    """Whether a text means a file or folder: by a separator, a known ending, or because it is there."""
+    return "/" in text or "\\" in text or Path(text).exists() or _ending(Path(text.partition(":")[0]).name) is not None
+
+
+def _path_and_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
+    """The path, and the key that may follow it after a colon."""
+    whole = Path(path)
+    before, colon, after = str(path).rpartition(":")
+    if colon and not whole.exists() and Path(before).exists():
+        return Path(before), after if key is None else key
+    return whole, key
+
+
+def _ending(name: str) -> str | None:
+    bare = name.lower().removesuffix(".gz")
+    return next((ending for ending in READERS if bare.endswith(ending)), None)
+
+
+def _reader(path: Path, how: Reading) -> Callable[[Path, Reading], Content]:
+    ending = _ending(path.name)
+    if not path.exists():
+        raise DataNotFoundError(f"{path}: no such file or folder.")
+    if path.is_dir():
+        ending = None
+    elif ending is None:
+        single = " One image is no table: name the folder that has them." if path.suffix.lower() in SUFFIXES else ""
+        raise DataFileError(
+            f"{path}: expected a folder of images, or a name that ends in {', '.join(READERS)} (and .gz).{single}"
+        )
+    if how.key is not None and ending not in (".npz", ".mat"):
+        raise DataFileError(f"{path}: has no keys; only .npz and .mat files have. Leave {how.key!r} out.")
+    if how.mmap and ending != ".npy":
+        raise DataFileError(f"{path}: only .npy files can be memory-mapped.")
+    return read_images if ending is None else READERS[ending]
+
+
+def _chosen(content: Content, schema: Schema | None, drop: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """The rows without the columns that nobody wants, and what to say about it."""
+    rows, notes = content.rows, content.notes
+    if isinstance(rows, np.ndarray):
+        if drop:
+            raise SchemaError("Only columns with names can be dropped; the file is an array.")
+        return rows, notes
+    rows.columns = [str(name) for name in rows.columns]
+    if unknown := [name for name in drop if name not in rows.columns]:
+        raise SchemaError(
+            f"Expected the names of columns to drop; got {unknown[0]!r}. There are: {listed(list(rows.columns))}."
+        )
+    rows = rows.drop(columns=list(drop))
+    if not rows.shape[1]:
+        raise SchemaError("Expected at least one column; there is none.")
+    if not len(rows):
+        raise SchemaError("Expected at least one row; there is none.")
+    if schema is not None and (extra := [name for name in rows.columns if name not in set(schema.names)]):
+        notes = (*notes, f"columns that the schema does not have were left out: {listed(extra)}")
+    return rows, notes
+
+
+def _remarks(
+    schema: Schema, values: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None
+) -> tuple[str, ...]:
+    remarks = []
+    same = constant_columns(values, mask)
+    if same.any():
+        names = [name for name, constant in zip(schema.names, same, strict=True) if constant]
+        remarks.append(f"{len(names):,} of {len(same):,} columns are constant: {listed(names)}")
+    if mask is not None and not mask.any(axis=1).all():
+        remarks.append(f"{int((~mask.any(axis=1)).sum()):,} rows have no observed cell")
+    return tuple(remarks)

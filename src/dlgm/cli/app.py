@@ -1,6 +1,7 @@
 """The `dlgm` command and its groups."""
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -42,6 +43,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; bad input is a message and exit code 2, never a traceback."""
+    warnings.showwarning = lambda message, *_: print(f"dlgm: {message}", file=sys.stderr)
     try:
         app()
     except (UsageError, OSError) as error:

@@ -1,5 +1,6 @@
 """`dlgm fit`: train a model and write its file."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +9,10 @@ import typer
 
 from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, settings_mistakes, widths, writable
+from dlgm.cli.processes import Coordinator, Distributed, NumProcesses, ProcessId, join, together
 from dlgm.cli.rows import rows_to_fit
 from dlgm.cli.tables import (
+    ChunkRows,
     Delimiter,
     Drop,
     Encoding,
@@ -61,6 +64,11 @@ def fit(
     scale: Annotated[str | None, typer.Option(help="The matrices G: full, diagonal or scalar.")] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option(help="Folder for checkpoints. Default: OUT.checkpoints, which goes when OUT is written."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that the checkpoints are of.")] = False,
     gradient_noise: Annotated[
         bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
     ] = False,
@@ -73,6 +81,11 @@ def fit(
     delimiter: Delimiter = None,
     header: Header = None,
     encoding: Encoding = None,
+    chunk_rows: ChunkRows = None,
+    distributed: Distributed = False,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
     offline: Offline = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -84,6 +97,8 @@ def fit(
 
     Example: dlgm fit adult.csv --type age=count --missing -999
     """
+    speaks = join(distributed, coordinator, num_processes, process_id)
+    quiet = quiet or not speaks
     out = writable("--out", out or Path(f"{stem(data) if is_file(data) else data}.dlgm"))
     if history is not None:
         writable("--history", history)
@@ -103,13 +118,23 @@ def fit(
         delimiter=delimiter,
         header=header,
         encoding=encoding,
+        chunk_rows=chunk_rows,
     )
 
     import jax
 
     from dlgm.artifact import SavedModel, save_model
     from dlgm.files import to_json
-    from dlgm.learning import JsonlHistory, NonFiniteError, TerminalProgress, TrainingConfig, diagnose
+    from dlgm.learning import (
+        CheckpointError,
+        Checkpoints,
+        Interrupted,
+        JsonlHistory,
+        NonFiniteError,
+        TerminalProgress,
+        TrainingConfig,
+        diagnose,
+    )
     from dlgm.learning import fit as train
     from dlgm.model import preset as named
     from dlgm.recipes import recipe_for
@@ -150,7 +175,7 @@ def fit(
         training = TrainingConfig(**{**recipe.training, **_given(asked_training)})
         training.check_for(rows.observation.name, validated=True)
         for part in (rows.train, rows.valid):
-            rows.observation.check(part.values, part.mask)
+            part.check(rows.observation)
     if rows.table is not None and not (quiet or as_json):
         print_schema(rows.table)
         print_notes(f"{valid}: {note}" for note in rows.valid.notes if note not in rows.table.notes)
@@ -159,22 +184,38 @@ def fit(
     if history is not None:
         watchers.append(JsonlHistory(history))
     described = {"config": training.to_dict()}
+    kept = Checkpoints(checkpoints or out.with_name(f"{out.name}.checkpoints"), resume=resume)
     try:
-        fitted = train(
-            config,
-            rows.train.values,
-            rows.train.mask,
-            valid=rows.valid.values,
-            valid_mask=rows.valid.mask,
-            config=training,
-            watchers=watchers,
-        )
+        with together(f"Start all of them again with --resume: the checkpoints are in {kept.folder}."):
+            fitted = train(
+                config,
+                rows.train.values,
+                rows.train.mask,
+                valid=rows.valid.values,
+                valid_mask=rows.valid.mask,
+                config=training,
+                watchers=watchers,
+                checkpoints=kept,
+                chunk_rows=chunk_rows,
+            )
+    except CheckpointError as error:
+        hint = "" if resume else " At the command line, --resume goes on with it."
+        raise UsageError(f"{error}{hint}") from error
+    except Interrupted as stop:
+        print(f"dlgm: {stop} Go on with the same command and --resume.", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
     except NonFiniteError as error:
         # Beside the file that was asked for: an earlier model there may be worth more than this one.
         rescued = out.with_suffix(".last-good.dlgm")
         save_model(rescued, SavedModel(error.model, config, rows.described, described))
+        if checkpoints is None:
+            kept.remove()  # resumed, the run would only stop there again
         raise UsageError(f"{str(error).split(' The last good')[0]} The last good weights: {rescued}.") from error
+    if not speaks:
+        return
     save_model(out, SavedModel(fitted.model, config, rows.described, described))
+    if checkpoints is None:
+        kept.remove()
 
     branch = jax.random.fold_in(jax.random.key(seed), 99)  # apart from the branches that training takes
     seen = rows.valid.first(1000)

@@ -11,8 +11,19 @@ from dlgm.cli.options import users_mistakes
 
 if TYPE_CHECKING:
     from dlgm.data import Schema, Table
+    from dlgm.data.stream import LargeTable
 
 _FILES = "Of your own file"  # the panel of --help
+# Bytes beyond which a file stays on the disk. Parquet is packed, to a tenth and less.
+LARGE = {".npy": 2**30, ".parquet": 2**27}
+ChunkRows = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Leave a .npy or .parquet file on the disk and hold so many rows at a time. Large ones stay there anyway.",
+        rich_help_panel=_FILES,
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", help="A schema file: see `dlgm data show`.", rich_help_panel=_FILES)
 ]
@@ -76,6 +87,45 @@ def load_table(
         )
 
 
+def is_large(path: str, chunk_rows: int | None) -> bool:
+    """Whether a file's rows are to stay on the disk: asked for, or because there are so many."""
+    from dlgm.data.stream import STREAMED
+
+    if chunk_rows is not None:
+        return True
+    file = Path(path)
+    return file.suffix in STREAMED and file.is_file() and file.stat().st_size > LARGE[file.suffix]
+
+
+def load_large(
+    path: str,
+    *,
+    schema: "Schema | Path | None" = None,
+    types: list[str] | None = None,
+    ordinal: list[str] | None = None,
+    drop: list[str] | None = None,
+    missing: list[str] | None = None,
+    **reading: Any,
+) -> "LargeTable":
+    """A user's file whose rows stay on the disk, or a message."""
+    from dlgm.data import read_schema
+    from dlgm.data.schema import parse_ordinal, parse_types
+    from dlgm.data.stream import open_large
+
+    for name, value in reading.items():
+        if value is not None:
+            raise UsageError(f"--{name}: not for a file that is read in parts.")
+    with users_mistakes():
+        return open_large(
+            path,
+            schema=read_schema(schema) if isinstance(schema, Path) else schema,
+            types=parse_types(types or []),
+            ordinal=parse_ordinal(ordinal or []),
+            drop=drop or (),
+            missing=missing or (),
+        )
+
+
 def refuse_for_named(data: str, **options: object) -> None:
     """Options that are about files make no sense for a named data set."""
     for name, value in options.items():
@@ -89,7 +139,7 @@ def stem(path: str) -> str:
     return name.removesuffix(".gz").rsplit(".", 1)[0] or name
 
 
-def print_schema(table: "Table") -> None:
+def print_schema(table: "Table | LargeTable") -> None:
     """What each column is taken to be, and what else is worth knowing."""
     from rich.console import Console
     from rich.table import Table as Grid

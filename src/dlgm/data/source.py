@@ -17,7 +17,7 @@ class RowSource(Protocol):
         ...
 
     def read(self, index: Int[np.ndarray, " k"]) -> tuple[Shaped[np.ndarray, "k x"], Bool[np.ndarray, "k x"] | None]:
-        """The rows with these numbers, which rise, and what of them was observed; `None` for all of it."""
+        """The rows with these numbers, which rise, and what of them was observed; `None`, always, for all of it."""
         ...
 
 

@@ -4,7 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,13 @@ class Checkpoints:
                     f"{self.folder}: holds the checkpoints of an earlier run. Resume it, or choose another folder."
                 )
             yield
+
+    def remove(self) -> None:
+        """Take away the checkpoints, and the folder unless something else is in it."""
+        for path in [*self.paths(), self.folder / "lock"]:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
 
     def _taken(self) -> None:
         raise CheckpointError(

@@ -153,9 +153,8 @@ def fit(
     with ExitStack() as stack:
         if streamed:
             chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
-            check = partial(_as_data, "rows", model=built)
             feed: AbstractFeed = StreamedFeed(
-                rows, check, key=key_run, batch_size=batch_size, chunk_rows=chunk_rows, mesh=mesh
+                rows, partial(as_rows, built), key=key_run, batch_size=batch_size, chunk_rows=chunk_rows, mesh=mesh
             )
         else:
             feed = ResidentFeed(rows, mask, key=key_run, batch_size=batch_size, mesh=mesh)

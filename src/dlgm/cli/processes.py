@@ -1,0 +1,73 @@
+"""`--distributed`: one run in several processes."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
+
+import typer
+
+from dlgm.cli.errors import UsageError
+
+_PANEL = "Several processes"
+Distributed = Annotated[
+    bool,
+    typer.Option(
+        "--distributed",
+        help="This is one of several processes, started alike. SLURM, Kubernetes, Open MPI and the like say which.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Where the first process listens, if nothing else says.", rich_help_panel=_PANEL
+    ),
+]
+NumProcesses = Annotated[int | None, typer.Option(min=1, help="How many there are.", rich_help_panel=_PANEL)]
+ProcessId = Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.", rich_help_panel=_PANEL)]
+
+
+def join(distributed: bool, coordinator: str | None, num_processes: int | None, process_id: int | None) -> bool:
+    """Meet the other processes, if there are any; whether this one speaks and writes."""
+    if not distributed:
+        for name, value in (("coordinator", coordinator), ("num-processes", num_processes), ("process-id", process_id)):
+            if value is not None:
+                raise UsageError(f"--{name}: only with --distributed.")
+        return True
+    given = [value is not None for value in (coordinator, num_processes, process_id)]
+    if any(given) and not all(given):
+        raise UsageError("--distributed: expected --coordinator, --num-processes and --process-id together, or none.")
+    if process_id is not None and num_processes is not None and process_id >= num_processes:
+        raise UsageError(f"--process-id: expected less than --num-processes, {num_processes}; got {process_id}.")
+
+    import jax
+
+    # The library that CPUs talk through greets on the standard output, which is for results.
+    results = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(results, "w", buffering=1)
+    try:
+        jax.distributed.initialize(coordinator, num_processes, process_id)
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(f"--distributed: {str(error).splitlines()[0]}") from error
+    return jax.process_index() == 0
+
+
+@contextmanager
+def together(advice: str) -> Iterator[None]:
+    """Inside, the death of another process is a message. There is nothing to be tidied up with the others then."""
+    import jax
+
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        _leave(f"Another process has gone ({str(error).splitlines()[0]}). {advice}")
+
+
+def _leave(message: str) -> NoReturn:
+    print(f"dlgm: {message}", file=sys.stderr, flush=True)
+    os._exit(1)

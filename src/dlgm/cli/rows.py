@@ -104,7 +104,8 @@ def rows_to_fit(
     from dlgm.model import make_observation
 
     if not is_file(data):
-        refuse_for_named(data, valid=valid, schema=schema, type=types, ordinal=ordinal, drop=drop, **reading)
+        asked = {"valid": valid, "schema": schema, "type": types, "ordinal": ordinal, "drop": drop}
+        refuse_for_named(data, **asked, **{"chunk-rows": chunk_rows}, **reading)
         dataset = load_data(data, offline=offline, quiet=quiet)
         with settings_mistakes():
             observation = make_observation(family or dataset.family, columns=dataset.train.shape[1])

@@ -113,23 +113,31 @@ def open_large(
             sample = pd.concat([frame.iloc[-start % step :: step] for start, frame in _frames(path, file, drop)])
             schema = infer_schema(sample, schema=schema, types=types, ordinal=ordinal, missing=missing)
         folder = TemporaryDirectory(prefix="dlgm-")
-        shape = (num_rows, len(schema.columns))
-        values: Any = None
-        mask = np.lib.format.open_memmap(f"{folder.name}/mask.npy", mode="w+", dtype=bool, shape=shape)
-        for start, frame in _frames(path, file, drop):
-            try:
-                encoded, observed = schema.encode(frame, missing=missing)
-            except SchemaError as error:
-                raise SchemaError(f"{path}: rows {start} to {start + len(frame) - 1}: {error}") from None
-            if values is None:
-                values = np.lib.format.open_memmap(
-                    f"{folder.name}/values.npy", mode="w+", dtype=encoded.dtype, shape=shape
-                )
-            values[start : start + len(frame)] = encoded
-            mask[start : start + len(frame)] = True if observed is None else observed
-    source = ArraySource(values, mask)
+        try:
+            source = _unpacked(path, file, schema, drop, missing, Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
     weakref.finalize(source, folder.cleanup)
     return LargeTable(path.name, source, schema)
+
+
+def _unpacked(
+    path: Path, file: Any, schema: Schema, drop: Sequence[str], missing: Sequence[str], folder: Path
+) -> ArraySource:
+    shape = (file.metadata.num_rows, len(schema.columns))
+    values: Any = None
+    mask = np.lib.format.open_memmap(folder / "mask.npy", mode="w+", dtype=bool, shape=shape)
+    for start, frame in _frames(path, file, drop):
+        try:
+            encoded, observed = schema.encode(frame, missing=missing)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: rows {start} to {start + len(frame) - 1}: {error}") from None
+        if values is None:
+            values = np.lib.format.open_memmap(folder / "values.npy", mode="w+", dtype=encoded.dtype, shape=shape)
+        values[start : start + len(frame)] = encoded
+        mask[start : start + len(frame)] = True if observed is None else observed
+    return ArraySource(values, mask)
 
 
 def _parquet(path: Path) -> Any:

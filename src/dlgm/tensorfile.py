@@ -12,12 +12,20 @@ from typing import Any
 
 import numpy as np
 import safetensors
-import safetensors.numpy
 from safetensors import SafetensorError
 
 from dlgm.files import write_atomically
 
 _DIGEST = "digest"
+_TYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "int64": "I64",
+    "int32": "I32",
+    "uint32": "U32",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
 
 
 class TensorFileError(ValueError):
@@ -27,8 +35,26 @@ class TensorFileError(ValueError):
 def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> None:
     """Write one file, whole or not at all."""
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    text = {**described, _DIGEST: _digest(arrays, described)}
-    write_atomically(path, safetensors.numpy.save(arrays, text))
+    write_atomically(path, _serialised(arrays, {**described, _DIGEST: _digest(arrays, described)}))
+
+
+def _serialised(arrays: Mapping[str, np.ndarray], described: Mapping[str, str]) -> bytes:
+    """The format by hand, for the library puts the description into an order of its own each time.
+
+    Eight bytes with the header's length, the header as JSON, the arrays end to end, those of wide types first.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(sorted(described.items()))}
+    names, end = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name)), 0
+    for name in names:
+        start, end = end, end + arrays[name].nbytes
+        header[name] = {
+            "dtype": _TYPES[arrays[name].dtype.name],
+            "shape": list(arrays[name].shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(arrays[name].tobytes() for name in names)])
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

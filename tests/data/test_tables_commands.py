@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.cli.app import app, main
 from dlgm.data import Schema, infer_schema, read_schema
+from dlgm.data.splits import split_at_random
 from dlgm.inference import log_likelihood
 from dlgm.model import build_model, make_observation, preset
 from tests.data import write
@@ -48,7 +49,7 @@ def fitted(tmp_path_factory):
     here = Path.cwd()
     os.chdir(folder)
     try:
-        printed = run("fit", "people.csv", "--family", "student-t", "--seed", "5", *SMALL)
+        printed = run("fit", "people.csv", "--family", "student-t", "--seed", "5", "--history", "epochs.jsonl", *SMALL)
     finally:
         os.chdir(here)
     return folder, printed
@@ -103,9 +104,13 @@ def test_units_do_not_matter_to_the_bound(fitted):
     assert summary["diagnostics"]["gap"] == pytest.approx(
         summary["diagnostics"]["log_p"] - summary["diagnostics"]["bound"], abs=1e-4
     )
-    # Two columns of scale 10 or so cost 4.6 nats, the heights less where they are missing.
-    scaled = float(printed.split("of scaled rows, are ")[1].split(".\n")[0])
-    assert 3.5 < scaled < 4.8
+    best = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()][summary["best_epoch"] - 1]
+    for rows, name in zip(split_at_random(60, 0.1, seed=5), ("train_bound", "valid_bound"), strict=True):
+        own = infer_schema(people())
+        shift = own.log_jacobian(*own.encode(people().iloc[rows])).mean()
+        assert summary[name] - best[name] == pytest.approx(shift)
+    assert f"the bounds shown while training, of scaled rows, are {-shift:+.2f}." in printed
+    assert summary["diagnostics"]["bound"] == pytest.approx(summary["valid_bound"], abs=1)  # the shift is 4 or so
 
 
 def test_samples_come_in_the_users_columns(fitted, tmp_path):

@@ -43,10 +43,10 @@ def parquet(frame):
     return file.getvalue()
 
 
-def png(pixels, mode=None, kind="PNG"):
+def png(pixels, mode=None, kind="PNG", **options):
     file = io.BytesIO()
     image = Image.fromarray(np.asarray(pixels, np.uint8))
-    (image if mode is None else image.convert(mode)).save(file, kind)
+    (image if mode is None else image.convert(mode)).save(file, kind, **options)
     return file.getvalue()
 
 

@@ -203,7 +203,8 @@ def _chosen(content: Content, schema: Schema | None, drop: Sequence[str]) -> tup
         raise SchemaError("Expected at least one column; there is none.")
     if not len(rows):
         raise SchemaError("Expected at least one row; there is none.")
-    if schema is not None and (extra := [name for name in rows.columns if name not in set(schema.names)]):
+    known = set(rows.columns if schema is None else schema.names)
+    if extra := [name for name in rows.columns if name not in known]:
         notes = (*notes, f"columns that the schema does not have were left out: {listed(extra)}")
     return rows, notes
 

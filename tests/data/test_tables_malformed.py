@@ -490,7 +490,7 @@ IMAGES = {
     "none but inside": (
         {"cats/0.png": png(GREY)},
         ".",
-        "expected a folder with PNG or JPEG images in it; there are none. Its 1 subfolders are not looked into.",
+        "expected a folder with PNG or JPEG images in it; there are none. Subfolders (1) are not looked into.",
     ),
 }
 

@@ -179,14 +179,14 @@ def test_columns_without_a_name(tmp_path):
 
 def test_constant_columns_are_remarked_on(tmp_path):
     table = read(tmp_path, "a,b,c,d\n3.5,x,7,1\n3.5,x,7,2\n,x,7,3\n")
-    assert table.notes == ("3 of 4 columns are constant: a, b, c",)
+    assert table.notes == ("constant columns (3 of 4): a, b, c",)
     assert [(c.kind, c.center, c.scale) for c in table.schema.columns[:1]] == [("real", 3.5, 1.0)]
     assert cells(table)[0][:3] == [3.5, "x", 7]
     assert cells(table)[2][0] is None
 
 
 def test_rows_without_a_cell_are_remarked_on(tmp_path):
-    assert read(tmp_path, "a,b\n1.5,x\n,\n-2.5,y\n").notes == ("1 rows have no observed cell",)
+    assert read(tmp_path, "a,b\n1.5,x\n,\n-2.5,y\n").notes == ("rows without an observed cell: 1",)
 
 
 def test_integers_with_holes_stay_integers(tmp_path):

@@ -216,7 +216,7 @@ def _remarks(
     same = constant_columns(values, mask)
     if same.any():
         names = [name for name, constant in zip(schema.names, same, strict=True) if constant]
-        remarks.append(f"{len(names):,} of {len(same):,} columns are constant: {listed(names)}")
+        remarks.append(f"constant columns ({len(names):,} of {len(same):,}): {listed(names)}")
     if mask is not None and not mask.any(axis=1).all():
-        remarks.append(f"{int((~mask.any(axis=1)).sum()):,} rows have no observed cell")
+        remarks.append(f"rows without an observed cell: {int((~mask.any(axis=1)).sum()):,}")
     return tuple(remarks)

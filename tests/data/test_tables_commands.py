@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.cli.app import app, main
-from dlgm.data import Schema, infer_schema, read_schema
+from dlgm.cli.rows import rows_to_score
+from dlgm.data import Schema, infer_schema, read_schema, read_table
 from dlgm.data.splits import split_at_random
 from dlgm.inference import log_likelihood
 from dlgm.model import build_model, make_observation, preset
@@ -132,7 +133,7 @@ def untrained(tmp_path_factory):
     counts = infer_schema(pd.DataFrame({"n": [3, 1, 2] * 5, "b": [7, 9, 9] * 5}), types={"n": "count"})
     models: dict[str, tuple[Any, dict[str, Any]]] = {
         "pixels": (pixels.observation(), {"name": "faces", "shape": [2, 3], "schema": pixels.to_dict()}),
-        "counts": (counts.observation(), {"name": "counts", "shape": [], "schema": counts.to_dict()}),
+        "counts": (counts.observation(), {"name": "n", "schema": counts.to_dict(), "missing": ["-9"]}),
         "bits": (make_observation("bernoulli", 6), {"name": "toy", "shape": [2, 3], "family": "bernoulli"}),
         "reals": (make_observation("gaussian", 6), {"name": "toy", "shape": [2, 3]}),
     }
@@ -165,6 +166,14 @@ def test_a_model_of_a_named_set_scores_files_of_bits(untrained, tmp_path):
     assert result["rows"] == 3
 
 
+def test_words_for_a_hole_are_kept_with_the_model(untrained, tmp_path):
+    path = write.put(tmp_path / "n.csv", b"n,b\n-9,7\n3,unknown\n4,9\n")
+    part = rows_to_score(str(path), load_model(untrained / "counts.dlgm"), None, None, missing=["unknown"])
+    assert part.mask is not None
+    assert part.mask.tolist() == [[False, True], [True, False], [True, True]]
+    assert read_table(path, missing=["-9", "unknown"]).described()["missing"] == ["-9", "unknown"]
+
+
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -193,6 +202,11 @@ def test_show(tables):
     }
     assert Schema.from_dict(described["schema"]) == infer_schema(people())
     assert run("data", "show", "people.csv", "--quiet") == ""
+
+
+def test_a_users_words_are_no_markup(tables):
+    write.put(tables / "a.csv", b"[bold],b\n[red],1.5\n[blue],-2.5\n")
+    assert "[bold] binary bernoulli [blue], [red]" in words(run("data", "show", "a.csv"))
 
 
 def test_show_of_an_array_is_short(tables):

@@ -119,6 +119,8 @@ def rows_to_score(data: str, saved: "SavedModel", split: str | None, limit: int 
             return Part(*schema.encode(rows), schema)
     if split is not None:
         raise UsageError(f"--split: only for data sets with a name; all rows of {data} are scored.")
+    # What meant a hole in the training file means one here.
+    reading["missing"] = [*saved.data.get("missing", []), *(reading.get("missing") or [])]
     return _part(load_table(data, schema=schema or _schema_of(saved), **reading)).first(limit)
 
 

@@ -55,6 +55,7 @@ class Table:
     schema: Schema
     shape: tuple[int, ...] | None = None  # of one row as an image
     notes: tuple[str, ...] = ()  # what a person should know about the file, each a clause
+    missing: tuple[str, ...] = ()  # values that meant a hole, beside the usual ones
     encoded: bool = True
 
     def __len__(self) -> int:
@@ -67,12 +68,19 @@ class Table:
 
     def frame(self) -> Any:
         """The rows as a DataFrame in the user's own columns and units."""
-        values, mask = (self.values, self.mask) if self.encoded else self.schema.encode(np.asarray(self.values))
+        values, mask = self.values, self.mask
+        if not self.encoded:
+            values, mask = self.schema.encode(np.asarray(self.values), missing=self.missing)
         return self.schema.decode(values, mask)
 
     def described(self) -> dict[str, Any]:
-        """Name, shape and schema, for a model file."""
-        return {"name": self.name, "shape": list(self.shape or ()), "schema": self.schema.to_dict()}
+        """Name, shape, schema and words for a hole, for a model file."""
+        return {
+            "name": self.name,
+            "shape": list(self.shape or ()),
+            "schema": self.schema.to_dict(),
+            "missing": list(self.missing),
+        }
 
 
 def read_table(
@@ -142,11 +150,12 @@ def read_table(
                 sample, schema=schema, types=types, ordinal=ordinal, missing=missing, is_image=is_image
             )
         if mmap:
-            return Table(path.name, rows, None, schema, content.shape, notes, encoded=False)
+            return Table(path.name, rows, None, schema, content.shape, notes, tuple(missing), encoded=False)
         values, mask = schema.encode(rows, missing=missing)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
-    return Table(path.name, values, mask, schema, content.shape, (*notes, *_remarks(schema, values, mask)))
+    notes = (*notes, *_remarks(schema, values, mask))
+    return Table(path.name, values, mask, schema, content.shape, notes, tuple(missing))
 
 
 def is_table_path(text: str) -> bool:

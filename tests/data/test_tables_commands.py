@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.cli.app import app, main
-from dlgm.data import Schema, infer_schema, read_schema
+from dlgm.cli.rows import rows_to_score
+from dlgm.data import Schema, infer_schema, read_schema, read_table
+from dlgm.data.splits import split_at_random
 from dlgm.inference import log_likelihood
 from dlgm.model import build_model, make_observation, preset
 from tests.data import write
@@ -48,7 +50,7 @@ def fitted(tmp_path_factory):
     here = Path.cwd()
     os.chdir(folder)
     try:
-        printed = run("fit", "people.csv", "--family", "student-t", "--seed", "5", *SMALL)
+        printed = run("fit", "people.csv", "--family", "student-t", "--seed", "5", "--history", "epochs.jsonl", *SMALL)
     finally:
         os.chdir(here)
     return folder, printed
@@ -103,9 +105,13 @@ def test_units_do_not_matter_to_the_bound(fitted):
     assert summary["diagnostics"]["gap"] == pytest.approx(
         summary["diagnostics"]["log_p"] - summary["diagnostics"]["bound"], abs=1e-4
     )
-    # Two columns of scale 10 or so cost 4.6 nats, the heights less where they are missing.
-    scaled = float(printed.split("of scaled rows, are ")[1].split(".\n")[0])
-    assert 3.5 < scaled < 4.8
+    best = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()][summary["best_epoch"] - 1]
+    for rows, name in zip(split_at_random(60, 0.1, seed=5), ("train_bound", "valid_bound"), strict=True):
+        own = infer_schema(people())
+        shift = own.log_jacobian(*own.encode(people().iloc[rows])).mean()
+        assert summary[name] - best[name] == pytest.approx(shift)
+    assert f"the bounds shown while training, of scaled rows, are {-shift:+.2f}." in printed
+    assert summary["diagnostics"]["bound"] == pytest.approx(summary["valid_bound"], abs=1)  # the shift is 4 or so
 
 
 def test_samples_come_in_the_users_columns(fitted, tmp_path):
@@ -127,7 +133,7 @@ def untrained(tmp_path_factory):
     counts = infer_schema(pd.DataFrame({"n": [3, 1, 2] * 5, "b": [7, 9, 9] * 5}), types={"n": "count"})
     models: dict[str, tuple[Any, dict[str, Any]]] = {
         "pixels": (pixels.observation(), {"name": "faces", "shape": [2, 3], "schema": pixels.to_dict()}),
-        "counts": (counts.observation(), {"name": "counts", "shape": [], "schema": counts.to_dict()}),
+        "counts": (counts.observation(), {"name": "n", "schema": counts.to_dict(), "missing": ["-9"]}),
         "bits": (make_observation("bernoulli", 6), {"name": "toy", "shape": [2, 3], "family": "bernoulli"}),
         "reals": (make_observation("gaussian", 6), {"name": "toy", "shape": [2, 3]}),
     }
@@ -160,6 +166,14 @@ def test_a_model_of_a_named_set_scores_files_of_bits(untrained, tmp_path):
     assert result["rows"] == 3
 
 
+def test_words_for_a_hole_are_kept_with_the_model(untrained, tmp_path):
+    path = write.put(tmp_path / "n.csv", b"n,b\n-9,7\n3,unknown\n4,9\n")
+    part = rows_to_score(str(path), load_model(untrained / "counts.dlgm"), None, None, missing=["unknown"])
+    assert part.mask is not None
+    assert part.mask.tolist() == [[False, True], [True, False], [True, True]]
+    assert read_table(path, missing=["-9", "unknown"]).described()["missing"] == ["-9", "unknown"]
+
+
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -188,6 +202,11 @@ def test_show(tables):
     }
     assert Schema.from_dict(described["schema"]) == infer_schema(people())
     assert run("data", "show", "people.csv", "--quiet") == ""
+
+
+def test_a_users_words_are_no_markup(tables):
+    write.put(tables / "a.csv", b"[bold],b\n[red],1.5\n[blue],-2.5\n")
+    assert "[bold] binary bernoulli [blue], [red]" in words(run("data", "show", "a.csv"))
 
 
 def test_show_of_an_array_is_short(tables):

@@ -43,10 +43,10 @@ def parquet(frame):
     return file.getvalue()
 
 
-def png(pixels, mode=None, kind="PNG"):
+def png(pixels, mode=None, kind="PNG", **options):
     file = io.BytesIO()
     image = Image.fromarray(np.asarray(pixels, np.uint8))
-    (image if mode is None else image.convert(mode)).save(file, kind)
+    (image if mode is None else image.convert(mode)).save(file, kind, **options)
     return file.getvalue()
 
 
@@ -197,7 +197,7 @@ def test_folder_of_grey_images(tmp_path, suffix, kind):
     table = read_table(tmp_path / "faces")
     assert table.values.tolist() == [[100] * 6, [200] * 6, [0] * 6]
     assert (table.schema.kind, table.shape, table.name) == ("pixel", (2, 3), "faces")
-    assert table.notes == ("1 files that are neither PNG nor JPEG were left out",)
+    assert table.notes == ("files left out that are neither PNG nor JPEG: 1",)
 
 
 def test_folder_of_other_images(tmp_path):

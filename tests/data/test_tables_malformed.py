@@ -459,6 +459,7 @@ ALPHA = "expected a grey or RGB image; this one has an alpha channel. Lay it ove
 IMAGES = {
     "alpha": ({"0.png": png(COLOUR, "RGBA")}, "0.png", ALPHA),
     "grey with alpha": ({"0.png": png(GREY), "1.png": png(GREY, "LA")}, "1.png", ALPHA),
+    "grey with a transparent level": ({"0.png": png(GREY, transparency=0)}, "0.png", ALPHA),
     "another size": (
         {"0.png": png(GREY), "1.png": png(np.zeros((3, 3)))},
         "1.png",
@@ -489,7 +490,7 @@ IMAGES = {
     "none but inside": (
         {"cats/0.png": png(GREY)},
         ".",
-        "expected a folder with PNG or JPEG images in it; there are none. Its 1 subfolders are not looked into.",
+        "expected a folder with PNG or JPEG images in it; there are none. Subfolders (1) are not looked into.",
     ),
 }
 

@@ -71,6 +71,7 @@ HEADERS = {
     "a number as a name": ("label,0,1\n7,0,1\n2,1,1\n", True),
     "texts below texts": ("colour,shape\nred,round\nblue,round\n", True),
     "a text that comes again": ("red,round\nblue,round\nred,square\n", False),
+    "a text that comes again in one column": ("red,round\nblue,square\nred,flat\n", False),
     "numbers beside a text": ("ADT1,0.58,MIT\nADT2,0.43,MIT\n", False),
     "a missing cell in the first line": ("?,2\n3,4\n5,6\n", False),
     "truth values": ("open,shut\nTrue,False\nFalse,False\n", True),
@@ -142,10 +143,11 @@ def test_words_for_a_missing_cell(tmp_path, word):
 
 
 def test_further_words_for_a_missing_cell(tmp_path):
-    text = "a,b,c\n1.5,x,-999\n-999,y,3\n-2.5,unknown,-999.0\n"
+    text = "a,b,c,d\n1.5,x,-999,30\n-999,y,3,unknown\n-2.5,unknown,-999.0,10\n"
     table = read(tmp_path, text, missing=["-999", "unknown"])
     assert table.mask is not None
-    assert table.mask.tolist() == [[True, True, False], [False, True, True], [True, False, False]]
+    assert (~table.mask).astype(int).tolist() == [[0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]]
+    assert str(table.frame()["d"].dtype) == "Int64"  # as which the column is read once the word is out of the way
     assert read(tmp_path, text).mask is None
 
 
@@ -177,14 +179,14 @@ def test_columns_without_a_name(tmp_path):
 
 def test_constant_columns_are_remarked_on(tmp_path):
     table = read(tmp_path, "a,b,c,d\n3.5,x,7,1\n3.5,x,7,2\n,x,7,3\n")
-    assert table.notes == ("3 of 4 columns are constant: a, b, c",)
+    assert table.notes == ("constant columns (3 of 4): a, b, c",)
     assert [(c.kind, c.center, c.scale) for c in table.schema.columns[:1]] == [("real", 3.5, 1.0)]
     assert cells(table)[0][:3] == [3.5, "x", 7]
     assert cells(table)[2][0] is None
 
 
 def test_rows_without_a_cell_are_remarked_on(tmp_path):
-    assert read(tmp_path, "a,b\n1.5,x\n,\n-2.5,y\n").notes == ("1 rows have no observed cell",)
+    assert read(tmp_path, "a,b\n1.5,x\n,\n-2.5,y\n").notes == ("rows without an observed cell: 1",)
 
 
 def test_integers_with_holes_stay_integers(tmp_path):

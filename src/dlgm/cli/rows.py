@@ -183,6 +183,8 @@ def rows_to_score(
     if split is not None:
         raise UsageError(f"--split: only for data sets with a name; all rows of {data} are scored.")
     schema = schema or _schema_of(saved)
+    # What meant a hole in the training file means one here.
+    reading["missing"] = [*saved.data.get("missing", []), *(reading.get("missing") or [])]
     if is_large(data, None):
         large = load_large(data, schema=schema, **reading)
         return Part(large.source, None, schema, large.notes).first(limit)

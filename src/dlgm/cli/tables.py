@@ -142,13 +142,15 @@ def stem(path: str) -> str:
 def print_schema(table: "Table | LargeTable") -> None:
     """What each column is taken to be, and what else is worth knowing."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table as Grid
 
     from dlgm.data.schema import HEADINGS, listing
 
-    grid = Grid(*HEADINGS, title=f"{table.name}: {len(table):,} rows, {len(table.schema.columns):,} columns")
+    title = f"{table.name}: {len(table):,} rows, {len(table.schema.columns):,} columns"
+    grid = Grid(*HEADINGS, title=escape(title))
     for line in listing(table.schema, table.mask):
-        grid.add_row(*line)
+        grid.add_row(*map(escape, line))  # a user's words are no markup
     Console().print(grid)
     print_notes(table.notes)
 

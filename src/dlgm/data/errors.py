@@ -1,8 +1,9 @@
 """What goes wrong with data, each a message of one line."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 
 class DataError(Exception):
@@ -43,6 +44,16 @@ def listed(names: "list[str] | tuple[str, ...]", most: int = 10) -> str:
     """Some names, and how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def first_twin(values: Iterable[Hashable]) -> tuple[Any, ...]:
+    """The first value that has come before, alone in a tuple; an empty one if there is none."""
+    seen = set()
+    for value in values:
+        if value in seen:
+            return (value,)
+        seen.add(value)
+    return ()
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -55,6 +55,7 @@ class Table:
     schema: Schema
     shape: tuple[int, ...] | None = None  # of one row as an image
     notes: tuple[str, ...] = ()  # what a person should know about the file, each a clause
+    missing: tuple[str, ...] = ()  # values that meant a hole, beside the usual ones
     encoded: bool = True
 
     def __len__(self) -> int:
@@ -67,12 +68,19 @@ class Table:
 
     def frame(self) -> Any:
         """The rows as a DataFrame in the user's own columns and units."""
-        values, mask = (self.values, self.mask) if self.encoded else self.schema.encode(np.asarray(self.values))
+        values, mask = self.values, self.mask
+        if not self.encoded:
+            values, mask = self.schema.encode(np.asarray(self.values), missing=self.missing)
         return self.schema.decode(values, mask)
 
     def described(self) -> dict[str, Any]:
-        """Name, shape and schema, for a model file."""
-        return {"name": self.name, "shape": list(self.shape or ()), "schema": self.schema.to_dict()}
+        """Name, shape, schema and words for a hole, for a model file."""
+        return {
+            "name": self.name,
+            "shape": list(self.shape or ()),
+            "schema": self.schema.to_dict(),
+            "missing": list(self.missing),
+        }
 
 
 def read_table(
@@ -142,11 +150,12 @@ def read_table(
                 sample, schema=schema, types=types, ordinal=ordinal, missing=missing, is_image=is_image
             )
         if mmap:
-            return Table(path.name, rows, None, schema, content.shape, notes, encoded=False)
+            return Table(path.name, rows, None, schema, content.shape, notes, tuple(missing), encoded=False)
         values, mask = schema.encode(rows, missing=missing)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
-    return Table(path.name, values, mask, schema, content.shape, (*notes, *_remarks(schema, values, mask)))
+    notes = (*notes, *_remarks(schema, values, mask))
+    return Table(path.name, values, mask, schema, content.shape, notes, tuple(missing))
 
 
 def is_table_path(text: str) -> bool:
@@ -203,7 +212,8 @@ def _chosen(content: Content, schema: Schema | None, drop: Sequence[str]) -> tup
         raise SchemaError("Expected at least one column; there is none.")
     if not len(rows):
         raise SchemaError("Expected at least one row; there is none.")
-    if schema is not None and (extra := [name for name in rows.columns if name not in set(schema.names)]):
+    known = set(rows.columns if schema is None else schema.names)
+    if extra := [name for name in rows.columns if name not in known]:
         notes = (*notes, f"columns that the schema does not have were left out: {listed(extra)}")
     return rows, notes
 
@@ -215,7 +225,7 @@ def _remarks(
     same = constant_columns(values, mask)
     if same.any():
         names = [name for name, constant in zip(schema.names, same, strict=True) if constant]
-        remarks.append(f"{len(names):,} of {len(same):,} columns are constant: {listed(names)}")
+        remarks.append(f"constant columns ({len(names):,} of {len(same):,}): {listed(names)}")
     if mask is not None and not mask.any(axis=1).all():
-        remarks.append(f"{int((~mask.any(axis=1)).sum()):,} rows have no observed cell")
+        remarks.append(f"rows without an observed cell: {int((~mask.any(axis=1)).sum()):,}")
     return tuple(remarks)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dlgm.data.content import Content, Reading
-from dlgm.data.errors import DataFileError, one_line
+from dlgm.data.errors import DataFileError, first_twin, one_line
 from dlgm.data.formats.dialect import MISSING, WHITESPACE, Dialect, check_lines, find_dialect, open_text
 from dlgm.data.formats.parquet import narrowed
 from dlgm.data.schema.entries import generated_names
@@ -77,11 +77,9 @@ def _names(path: Path, dialect: Dialect) -> tuple[list[str], list[str]]:
         return generated_names(len(dialect.first)), []
     made_up = {i: f"column {i + 1}" for i, name in enumerate(dialect.first) if not name}
     names = [made_up.get(i, name) for i, name in enumerate(dialect.first)]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise DataFileError(
-                f"{path}: expected every column name once; got {name!r} in columns {names.index(name) + 1} and {i + 1}."
-            )
+    for twin in first_twin(names):
+        first, second = [i + 1 for i, name in enumerate(names) if name == twin][:2]
+        raise DataFileError(f"{path}: expected every column name once; got {twin!r} in columns {first} and {second}.")
     return names, list(made_up.values())
 
 

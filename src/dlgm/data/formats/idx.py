@@ -40,7 +40,7 @@ def read_idx(path: Path, entry_shape: tuple[int, ...] | None = None) -> UInt8[np
             expected=f"{math.prod(sizes):,} values, for shape {sizes}",
             got=f"{len(content) - header:,}",
         )
-    return np.frombuffer(content, np.uint8, offset=header).reshape(sizes).copy()
+    return np.frombuffer(content, np.uint8, offset=header).reshape(sizes)
 
 
 def read_idx_array(path: Path, how: Reading) -> Content:

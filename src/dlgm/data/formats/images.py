@@ -28,7 +28,7 @@ def read_images(folder: Path, how: Reading) -> Content:
     paths = [path for path in files if path.suffix.lower() in SUFFIXES]
     if not paths:
         inner = sum(path.is_dir() for path in folder.iterdir())
-        where = f" Its {inner} subfolders are not looked into." if inner else ""
+        where = f" Subfolders ({inner}) are not looked into." if inner else ""
         raise DataFileError(f"{folder}: expected a folder with PNG or JPEG images in it; there are none.{where}")
     first, colour = _read(paths[0])
     images = np.empty((len(paths), *first.shape), np.uint8)
@@ -41,7 +41,7 @@ def read_images(folder: Path, how: Reading) -> Content:
             raise DataFileError(f"{path}: expected {_size(first)} pixels, like {paths[0].name}; got {_size(image)}.")
         images[i] = image
     others = len(files) - len(paths)
-    notes = (f"{others:,} files that are neither PNG nor JPEG were left out",) if others else ()
+    notes = (f"files left out that are neither PNG nor JPEG: {others:,}",) if others else ()
     return content_of_array(folder, images)._replace(shape=first.shape, notes=notes)
 
 

@@ -106,10 +106,8 @@ def encode_array(columns: Sequence[Column], values: Array, mask: Mask | None) ->
     center = np.array([column.center or 0.0 for column in columns])
     scale = np.array([column.scale or 1.0 for column in columns])
     for rows in blocks(values):
-        v = values[rows] if mask is None else np.where(mask[rows], values[rows], center)
+        v = values[rows] if mask is None else np.where(mask[rows], values[rows], center)  # which has the code zero
         code[rows] = (v - center) / scale if kind in ("real", "positive") else v
-        if mask is not None:
-            code[rows][~mask[rows]] = 0
     return code
 
 

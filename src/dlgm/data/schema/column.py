@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from dlgm.data.errors import SchemaError, closest
+from dlgm.data.errors import SchemaError, closest, first_twin
 
 # The observation families that can describe each kind of column, the default first.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -98,8 +98,8 @@ class Column:
             raise self.wrong("expected finite numbers or texts as categories.")
         if len({isinstance(value, str) for value in self.categories}) > 1:
             raise self.wrong("expected categories that are all texts or all numbers; got both.")
-        if twice := [value for i, value in enumerate(self.categories) if value in self.categories[:i]]:
-            raise self.wrong(f"expected every category once; got {twice[0]!r} twice.")
+        if twin := first_twin(self.categories):
+            raise self.wrong(f"expected every category once; got {twin[0]!r} twice.")
         if self.kind == "binary" and len(self.categories) != 2:
             raise self.wrong(f"expected two categories of a binary column; got {len(self.categories)}.")
         if not self.categories:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from dlgm.data.errors import SchemaError, closest, listed
+from dlgm.data.errors import SchemaError, closest, first_twin, listed
 from dlgm.data.schema.arrays import BITS, encode_array, observed_in
 from dlgm.data.schema.cells import plain
 from dlgm.data.schema.coding import decode_column, encode_column
@@ -180,7 +180,8 @@ def as_frame(rows: Any, names: Sequence[str]) -> Any:
         return pd.DataFrame(rows, columns=list(names))
     found = [str(name) for name in rows.columns]
     refuse_twins(found)
-    if absent := [name for name in names if name not in set(found)]:
+    known = set(found)
+    if absent := [name for name in names if name not in known]:
         raise SchemaError(
             f"Expected a column {absent[0]!r}; got {listed(found)}.{closest(absent[0], found)}"
             + (f" ({len(absent):,} columns are missing.)" if len(absent) > 1 else "")
@@ -190,11 +191,8 @@ def as_frame(rows: Any, names: Sequence[str]) -> Any:
 
 def refuse_twins(names: Sequence[str]) -> None:
     """Refuse a name that two columns have."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SchemaError(f"column {name!r}: expected every column name once; got it twice. Rename one of them.")
-        seen.add(name)
+    for name in first_twin(names):
+        raise SchemaError(f"column {name!r}: expected every column name once; got it twice. Rename one of them.")
 
 
 def refuse_other_width(rows: Shaped[np.ndarray, "..."], width: int) -> None:

@@ -169,7 +169,14 @@ def _other_table(valid: str, schema: "Schema", reading: dict[str, Any]) -> "Tabl
 
 
 def rows_to_score(
-    data: str, saved: "SavedModel", split: str | None, limit: int | None, *, offline: bool, quiet: bool, **reading: Any
+    data: str,
+    saved: "SavedModel",
+    split: str | None,
+    limit: int | None,
+    *,
+    offline: bool = False,
+    quiet: bool = False,
+    **reading: Any,
 ) -> Part:
     """Rows to ask a model about, in the coding that it was trained with; or a message."""
     schema = schema_of(saved)

@@ -31,6 +31,7 @@ class LargeTable:
     schema: Schema
     shape: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # values that meant a hole, beside the usual ones
     mask: None = None  # where the holes are is seen when rows are read
 
     def __len__(self) -> int:
@@ -38,7 +39,12 @@ class LargeTable:
 
     def described(self) -> dict[str, Any]:
         """Name, shape and schema, for a model file."""
-        return {"name": self.name, "shape": list(self.shape or ()), "schema": self.schema.to_dict()}
+        return {
+            "name": self.name,
+            "shape": list(self.shape or ()),
+            "schema": self.schema.to_dict(),
+            "missing": list(self.missing),
+        }
 
 
 class EncodedSource:
@@ -101,7 +107,7 @@ def open_large(
     if path.suffix == ".npy":
         table = read_table(path, schema=schema, types=types, ordinal=ordinal, drop=drop, missing=missing, mmap=True)
         encoded_source = EncodedSource(table.values, table.schema, missing)
-        return LargeTable(table.name, encoded_source, table.schema, table.shape, table.notes)
+        return LargeTable(table.name, encoded_source, table.schema, table.shape, table.notes, tuple(missing))
     import pandas as pd
 
     with _parquet(path) as file:
@@ -119,7 +125,7 @@ def open_large(
             folder.cleanup()
             raise
     weakref.finalize(source, folder.cleanup)
-    return LargeTable(path.name, source, schema)
+    return LargeTable(path.name, source, schema, missing=tuple(missing))
 
 
 def _unpacked(

@@ -94,9 +94,9 @@ def test_holes_have_their_own_colour():
     assert abs(rows[1].sum() / images.sum() - (~HOLES).mean()) < 0.03
 
 
-def test_active_units_are_counted():
+def test_units_that_carry_something_are_counted():
     figure = plots.unit_kl([[0.5, 0.009, 0.01]])
-    assert figure.axes[0].get_title(loc="left") == "layer 1: 2 of 3 units active (KL ≥ 0.01), 0.5 nats in all"
+    assert figure.axes[0].get_title(loc="left") == "layer 1: 0.5 nats in all; 2 of 3 units with 0.01 or more"
 
 
 def test_bars_start_at_zero_and_dots_say_that_they_do_not():

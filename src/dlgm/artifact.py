@@ -92,6 +92,8 @@ def load_model(path: str | Path) -> SavedModel:
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
     """Inside, what cannot be read becomes a message with the file's name."""
+    if path.is_dir():
+        raise ModelFileError(f"{path}: not a dlgm model file, but a folder.")
     try:
         yield
     except FileNotFoundError:

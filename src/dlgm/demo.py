@@ -143,7 +143,7 @@ def write_report(found: Findings, seed: int) -> str:
     report.table(
         ["model", "test −ln p(v), nats", "standard error"],
         [[label, f"{-value:.2f}", f"{spread:.2f}"] for label, value, spread in found.compared],
-        "Lower is better.",
+        "Lower is better: the figures above with their signs changed.",
     )
     report.section(
         "Learning",

@@ -220,6 +220,7 @@ def likelihood_bars(
         ax.set_xlim(low, high)
         ax.hlines(y, low, high, color="0.9", linewidth=1, zorder=0)
         ax.scatter(means, y, s=60, color=colours, zorder=2)
+        ax.xaxis.set_major_locator(MaxNLocator(6))
         label += " (the axis does not start at 0)"
     else:
         ax.barh(y, means, color=colours, height=0.62)
@@ -243,7 +244,7 @@ def likelihood_bars(
 def unit_kl(kl: Mapping[str, ArrayLike] | Sequence[ArrayLike], threshold: float = 0.01) -> Figure:
     """The divergence of each latent unit from its prior, nats a row, largest first, a panel a layer.
 
-    A unit below the `threshold` carries next to nothing of the row: it is inactive. Layers without names are
+    A unit below the `threshold` carries next to nothing of the row: it is set apart. Layers without names are
     numbered from 1.
     """
     layers = kl if isinstance(kl, Mapping) else {f"layer {at}": values for at, values in enumerate(kl, 1)}
@@ -264,13 +265,20 @@ def unit_kl(kl: Mapping[str, ArrayLike] | Sequence[ArrayLike], threshold: float 
             share = (size - num) / size
             middle = (num + size + 1) / 2
             if share > 0.15:
-                ax.text(middle, 0.5, "inactive", color="#8a4b0c", ha="center", transform=ax.get_xaxis_transform())
+                ax.text(
+                    middle,
+                    0.5,
+                    f"below {threshold:g}",
+                    color="#8a4b0c",
+                    ha="center",
+                    transform=ax.get_xaxis_transform(),
+                )
         ax.set_xlim(0.5, size + 0.5)
         ax.set_ylim(bottom=0, top=None if heights[0] > 0 else 1)
         ax.set(ylabel="KL, nats a row")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(
-            f"{name}: {num} of {size} units active (KL ≥ {threshold:g}), {heights.sum():.1f} nats in all", loc="left"
+            f"{name}: {heights.sum():.1f} nats in all; {num} of {size} units with {threshold:g} or more", loc="left"
         )
     ax.set_xlabel("unit, largest first")
     return figure

@@ -49,3 +49,9 @@ def main() -> None:
     except (UsageError, OSError) as error:
         print(f"dlgm: {error}", file=sys.stderr)
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        # JAX has an error of its own for this, which is imported only where it is needed.
+        if not isinstance(error, MemoryError) and "ut of memory" not in str(error):
+            raise
+        print("dlgm: Not enough memory for a model or a batch of this size. Make them smaller.", file=sys.stderr)
+        sys.exit(2)

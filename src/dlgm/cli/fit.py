@@ -31,7 +31,9 @@ from dlgm.cli.tables import (
 
 def fit(
     data: DataName,
-    out: Annotated[Path | None, typer.Option(help="The model file to write. Default: DATA.dlgm")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The model file to write; its folder is made if need be. Default: DATA.dlgm")
+    ] = None,
     preset: Annotated[str, typer.Option(help="A named model, from which the options below depart.")] = "default",
     family: Annotated[
         str | None,
@@ -99,7 +101,9 @@ def fit(
     """
     speaks = join(distributed, coordinator, num_processes, process_id)
     quiet = quiet or not speaks
-    out = writable("--out", out or Path(f"{stem(data) if is_file(data) else data}.dlgm"))
+    out = writable("--out", out or Path(f"{stem(data) if is_file(data) else data}.dlgm"), (".dlgm",))
+    if rank is not None and covariance != "rank-r":
+        raise UsageError("--rank: only with --covariance rank-r.")
     if history is not None:
         writable("--history", history)
     rows = rows_to_fit(
@@ -242,7 +246,7 @@ def fit(
         typer.echo(f"Validation bound {summary['valid_bound']:.2f} nats a row (training {summary['train_bound']:.2f}).")
         typer.echo(
             f"Importance-sampled log p(v) on {len(seen):,} validation rows: {found.log_p:.2f}, "
-            f"{found.gap:.2f} above the bound."
+            f"{found.gap:.2f} above their bound of {found.bound:.2f}."
         )
         if shift := rows.valid.shift():
             typer.echo(

@@ -1,6 +1,6 @@
 """What several commands share: options, and how their values are read."""
 
-import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +104,9 @@ def writable(option: str, path: Path, suffixes: tuple[str, ...] = ()) -> Path:
     if suffixes and path.suffix not in suffixes:
         raise UsageError(f"{option}: expected a name ending in {' or '.join(suffixes)}; got {path.name!r}.")
     nearest = next(folder for folder in path.absolute().parents if folder.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise UsageError(f"{option}: cannot write to {path}: {nearest} is not a folder one may write to.")
+    try:
+        with tempfile.TemporaryFile(dir=nearest):  # asking is not enough: some folders only say that one may
+            pass
+    except OSError:
+        raise UsageError(f"{option}: cannot write to {path}: {nearest} is not a folder one may write to.") from None
     return path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def sample(
     model: ModelFile,
-    num: Annotated[int, typer.Option(help="How many rows.", min=1)] = 100,
+    num: Annotated[int, typer.Option(help="How many rows.", min=1, max=10_000_000)] = 100,
     out: Annotated[Path, typer.Option(help="A .csv or .npy file, or a .png picture for images.")] = Path("samples.csv"),
     means: Annotated[
         bool, typer.Option("--means", help="Write the rows' means (pixel probabilities) instead.")
@@ -33,6 +33,8 @@ def sample(
     shape = tuple(saved.data.get("shape", ()))
     if out.suffix == ".png" and (len(shape) not in (2, 3) or (schema and schema.kind not in ("binary", "pixel"))):
         raise UsageError("--out: a .png needs a model of images, in bits or 8-bit pixels; write a .csv or .npy.")
+    if out.suffix == ".png" and num > 10_000:
+        raise UsageError(f"--num: expected at most 10,000 images for a picture; got {num:,}.")
     if out.suffix == ".npy" and schema and (name := _column_of_texts(schema)):
         raise UsageError(f"--out: an .npy file holds numbers, and the column {name!r} texts; write a .csv.")
 

@@ -1,5 +1,6 @@
 """Watching a run: a progress bar, plain lines where there is no terminal, and a file of records."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import IO, Any
 
 from dlgm.files import to_json
 
+_SILENCE = 30.0  # seconds after which a run says something, where there is no terminal
 # One epoch, as plain numbers: see `fit` for the entries.
 Record = Mapping[str, Any]
 
@@ -72,6 +74,7 @@ class TerminalProgress(AbstractWatcher):
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._epochs, self._last_line, self._valid_bound = epochs, 0, None
+        self._printed = time.monotonic()
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -88,15 +91,16 @@ class TerminalProgress(AbstractWatcher):
         self._bar.start()
 
     def epoch(self, record: Record) -> None:
-        """Move the bar, or print a line at every twentieth of the run."""
+        """Move the bar, or print a line at every twentieth of the run, and each half minute."""
         # Not every epoch looks at the validation rows: between looks the last bound stays in sight.
         if record.get("valid_bound") is not None:
             self._valid_bound = record["valid_bound"]
         numbers = summary_line({**record, "valid_bound": self._valid_bound})
         self._bar.update(self._task, completed=record["epoch"], numbers=numbers)
         due = record["epoch"] * 20 // self._epochs
-        if not self._console.is_terminal and due > self._last_line:
-            self._last_line = due
+        silent = time.monotonic() - self._printed
+        if not self._console.is_terminal and (due > self._last_line or silent > _SILENCE):
+            self._last_line, self._printed = due, time.monotonic()
             print(f"{self.description}: epoch {record['epoch']}/{self._epochs}  {numbers}", file=self._console.file)
 
     def close(self) -> None:

@@ -22,6 +22,9 @@ from dlgm.model.scales import SCALES
 STRUCTURES = ("factorised", "joint", "directed")
 
 
+_WIDEST = 1_000_000  # latents of a layer, or hidden units; more is a slip of the pen
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """Everything that fixes a model's shape. Plain values only, so that a file can hold it.
@@ -76,6 +79,9 @@ class ModelConfig:
         _one_of("structure", self.structure, STRUCTURES)
         if not _is_count(self.rank) or self.rank < 1:
             raise ValueError(f"rank: expected a whole number of at least 1; got {self.rank!r}.")
+        widest = sum(self.latent) if self.structure == "joint" else max(self.latent)
+        if self.covariance == "rank-r" and self.rank > widest:
+            raise ValueError(f"rank: expected at most the number of latents, {widest}; got {self.rank}.")
         if not isinstance(self.kappa, int | float) or not self.kappa > 0:
             raise ValueError(f"kappa: expected a positive variance; got {self.kappa!r}.")
 
@@ -173,6 +179,8 @@ def _widths(name: str, value: Any, at_least: int = 0) -> tuple[int, ...]:
     widths = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
     if widths is None or len(widths) < at_least or not all(_is_count(w) and w > 0 for w in widths):
         raise ValueError(f"{name}: expected a list of positive whole numbers, such as (200, 200); got {value!r}.")
+    if any(w > _WIDEST for w in widths):
+        raise ValueError(f"{name}: expected widths of at most {_WIDEST:,}; got {max(widths):,}.")
     return tuple(int(w) for w in widths)
 
 

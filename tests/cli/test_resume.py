@@ -1,5 +1,6 @@
 """`dlgm fit` stopped and resumed, and in two processes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from dlgm.artifact import load_model
+from dlgm.cli import main
 
 # More epochs than fit into a pipe that nobody reads from.
 RUN = ["fit", "digits", "--latent", "2", "--hidden", "4", "--epochs", "400", "--out", "m.dlgm"]
@@ -22,10 +24,18 @@ def start(args, cwd):
     return subprocess.Popen(program, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run(args, cwd):
-    child = start(args, cwd)
-    out, err = child.communicate()
-    return child.returncode, out, err
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command in this process: its exit code, and what it prints."""
+
+    def one(args, folder):
+        monkeypatch.setattr("sys.argv", ["dlgm", *args])
+        with contextlib.chdir(folder), pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return stop.value.code or 0, printed.out, printed.err
+
+    return one
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,7 @@ def test_a_signal_ends_the_run_and_says_how_to_go_on(interrupted):
     assert {path.name for path in folder.iterdir()} == {"history", "m.dlgm.checkpoints"}
 
 
-def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(interrupted, tmp_path):
+def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(interrupted, tmp_path, run):
     folder, *_ = interrupted
     code, _, err = run(RUN, folder)
     assert code == 2
@@ -73,7 +83,7 @@ def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(inter
         np.testing.assert_array_equal(a, b)
 
 
-def test_two_processes(tmp_path):
+def test_two_processes(tmp_path, run):
     """The first one writes and speaks."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -105,7 +115,7 @@ def test_two_processes(tmp_path):
         (["--chunk-rows", "5"], "--chunk-rows: only for your own files; digits is a data set with a name."),
     ],
 )
-def test_wrong_options(args, message, tmp_path):
+def test_wrong_options(args, message, tmp_path, run):
     code, _, err = run([*RUN, *args], tmp_path)
     assert (code, err) == (2, f"dlgm: {message}\n")
     assert not list(tmp_path.iterdir())

@@ -179,17 +179,17 @@ def rows_to_score(
     **reading: Any,
 ) -> Part:
     """Rows to ask a model about, in the coding that it was trained with; or a message."""
-    schema = schema_of(saved)
     if not is_file(data):
         refuse_for_named(data, **reading)
         rows = split_of(load_data(data, offline=offline, quiet=quiet), split or "test", limit, saved)
+        schema = schema_of(saved)
         if schema is None:
             return Part(rows)
         with users_mistakes():
             return Part(*schema.encode(rows), schema)
     if split is not None:
         raise UsageError(f"--split: only for data sets with a name; all rows of {data} are scored.")
-    schema = schema or _schema_of(saved)
+    schema = schema_of(saved) or _schema_of(saved)
     # What meant a hole in the training file means one here.
     reading["missing"] = [*saved.data.get("missing", []), *(reading.get("missing") or [])]
     if is_large(data, None):

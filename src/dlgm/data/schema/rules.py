@@ -16,6 +16,7 @@ MANY_TEXTS = 100  # more different texts than that are no categories
 LARGEST_COUNT = 10_000  # float32 has no digits left for the likelihood of larger ones: they are real numbers
 WIDE = 1.5  # counts whose variance is so many times their mean vary more than a Poisson law has it
 CONSTANT = 1e-12  # a spread, as a share of the mean, that is but rounding
+APART = 1e30  # positive numbers further apart than this do not share a scale that float32 can hold
 ALIKE = 2.0  # positive numbers whose largest is less than twice the smallest are far from zero: real
 
 
@@ -59,7 +60,7 @@ def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
 
 def is_positive(lowest: float, highest: float) -> bool:
     """Whether numbers in this range should never fall below zero when they are drawn anew."""
-    return lowest > 0 and ALIKE * lowest <= highest < np.inf
+    return lowest > 0 and ALIKE * lowest <= highest < min(APART * lowest, np.inf)
 
 
 def _kind_of_texts(cells: Cells) -> str:

@@ -15,8 +15,7 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     # The static binarisation is easily overfitted: a quarter of the inputs is hidden from the recognition model at each
-    # step. A second layer is a richer prior for the first, Adam gets further than RMSprop in as many epochs, and the
-    # importance-weighted bound is worth its price. See docs/results.md.
+    # step. Layers, optimiser, bound and epochs were chosen together, from a few runs: see docs/results.md.
     "binarized-mnist": Recipe(
         {"latent": (50, 50), "hidden": (200, 200), "structure": "directed"},
         {

@@ -74,17 +74,23 @@ def load_table(
     **reading: Any,
 ) -> "Table":
     """A user's file, or a message."""
-    from dlgm.data import read_schema, read_table
-    from dlgm.data.schema import parse_ordinal, parse_types
+    from dlgm.data import read_table
 
     with users_mistakes():
-        return read_table(
-            path,
-            schema=read_schema(schema) if isinstance(schema, Path) else schema,
-            types=parse_types(types or []),
-            ordinal=parse_ordinal(ordinal or []),
-            **{name: value for name, value in reading.items() if value is not None},
-        )
+        given = {name: value for name, value in reading.items() if value is not None}
+        return read_table(path, **_columns(schema, types, ordinal), **given)
+
+
+def _columns(schema: "Schema | Path | None", types: list[str] | None, ordinal: list[str] | None) -> dict[str, Any]:
+    """What the user says of the columns, as the readers take it."""
+    from dlgm.data import read_schema
+    from dlgm.data.schema import parse_ordinal, parse_types
+
+    return {
+        "schema": read_schema(schema) if isinstance(schema, Path) else schema,
+        "types": parse_types(types or []),
+        "ordinal": parse_ordinal(ordinal or []),
+    }
 
 
 def is_large(path: str, chunk_rows: int | None) -> bool:
@@ -108,22 +114,13 @@ def load_large(
     **reading: Any,
 ) -> "LargeTable":
     """A user's file whose rows stay on the disk, or a message."""
-    from dlgm.data import read_schema
-    from dlgm.data.schema import parse_ordinal, parse_types
     from dlgm.data.stream import open_large
 
     for name, value in reading.items():
         if value is not None:
             raise UsageError(f"--{name}: not for a file that is read in parts.")
     with users_mistakes():
-        return open_large(
-            path,
-            schema=read_schema(schema) if isinstance(schema, Path) else schema,
-            types=parse_types(types or []),
-            ordinal=parse_ordinal(ordinal or []),
-            drop=drop or (),
-            missing=missing or (),
-        )
+        return open_large(path, **_columns(schema, types, ordinal), drop=drop or (), missing=missing or ())
 
 
 def refuse_for_named(data: str, **options: object) -> None:

@@ -160,6 +160,20 @@ class Poisoned(FreeEnergy):
         return eqx.tree_at(lambda t: (t.loss, t.reconstruction), terms, (terms.loss + bad, terms.reconstruction + bad))
 
 
+class FirstCell(FreeEnergy):
+    """A loss that is known: the row's first cell."""
+
+    def __call__(self, model, v, mask=None, **options):
+        terms = super().__call__(model, v, mask, **options)
+        return eqx.tree_at(lambda t: t.loss, terms, v[0] + 0 * terms.loss)
+
+
+def test_an_epochs_loss_is_the_mean_over_its_steps():
+    """150 rows in three batches: whatever their order, the mean of the batches' means is that of the rows."""
+    history = fit(MODEL, ROWS, config=QUICK, objective=FirstCell()).history
+    np.testing.assert_allclose([record["loss"] for record in history], ROWS[:, 0].mean(), rtol=1e-4)
+
+
 def test_a_non_finite_loss_stops_with_the_last_good_weights():
     """One poisoned row among 100: the step at which its batch comes is named, and the weights are those before it."""
     observation = make_observation("gaussian", columns=2)

@@ -1,4 +1,7 @@
-"""A small run for one or more processes: python -m tests.learning.joining ADDRESS PROCESSES ID FOLDER [LAST EPOCH]"""
+"""A small run for one or more processes: python -m tests.learning.joining ADDRESS PROCESSES ID FOLDER [LAST EPOCH]
+
+On two devices: a process each, or both in one.
+"""
 
 import json
 import os
@@ -14,35 +17,38 @@ from dlgm.model import ModelConfig, make_observation
 ROWS = (np.random.default_rng(0).random((203, 6)) < 0.3).astype(np.uint8)
 
 
-class Dying(AbstractWatcher):
-    """Ends the process without a word, as a machine that loses its power would."""
+class Seen(AbstractWatcher):
+    """The epochs that this process has trained, and perhaps the last of them.
 
-    def __init__(self, epoch):
-        self.last = epoch
+    It ends without a word then, as a machine that loses its power would.
+    """
+
+    def __init__(self, last=None):
+        self.last = last
+        self.epochs = []
 
     def epoch(self, record):
-        """Perhaps the last."""
+        """One more."""
+        self.epochs.append(record["epoch"])
         if record["epoch"] == self.last:
             os._exit(9)
 
 
-def train(folder, watchers=()):
-    """Six epochs of ten steps."""
+def train(folder, last=None):
+    """Six epochs of ten steps: losses, weights, and the epochs that were trained here, as plain numbers."""
+    seen = Seen(last)
     model = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
     config = TrainingConfig(epochs=6, batch_size=20, learning_rate=0.01, drop_out=0.1)
     checkpoints = Checkpoints(Path(folder), resume=True, every=0.0)
-    return fit(model, ROWS, valid=ROWS[:50], config=config, checkpoints=checkpoints, watchers=watchers)
-
-
-def told(fitted):
-    """Losses and weights as plain numbers."""
+    fitted = fit(model, ROWS, valid=ROWS[:50], config=config, checkpoints=checkpoints, watchers=[seen])
     losses = [(record["loss"], record["valid_bound"]) for record in fitted.history]
-    return losses, [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(fitted.model)]
+    return losses, [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(fitted.model)], seen.epochs
 
 
 if __name__ == "__main__":
     address, processes, number, folder, *last = sys.argv[1:]
-    jax.distributed.initialize(address, int(processes), int(number))
+    if int(processes) > 1:
+        jax.distributed.initialize(address, int(processes), int(number))
     assert jax.process_count() == int(processes)
-    fitted = train(folder, [Dying(int(last[0]))] if last else [])
-    print(json.dumps(told(fitted)), flush=True)
+    assert jax.device_count() > 1
+    print(json.dumps(train(folder, *map(int, last))), flush=True)

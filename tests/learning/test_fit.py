@@ -1,9 +1,6 @@
 """The loop: reproducible, compiled once, safe with non-finite numbers, and right about what it keeps."""
 
 import json
-import os
-import subprocess
-import sys
 
 import equinox as eqx
 import jax
@@ -350,31 +347,6 @@ def test_rows_left_over_wait_for_another_epoch():
     fitted = fit(MODEL, ROWS, config=TrainingConfig(epochs=2, batch_size=40))
     assert [record["step"] for record in fitted.history] == [3, 6]
     assert fit(MODEL, ROWS[:7], config=TrainingConfig(epochs=2)).history[-1]["step"] == 2
-
-
-_TWO_DEVICES = """
-import json, sys
-import numpy as np, jax
-from dlgm.learning import TrainingConfig, fit, make_mesh
-from dlgm.model import ModelConfig, make_observation
-rows = (np.random.default_rng(0).random((80, 6)) < 0.3).astype(np.uint8)
-config = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
-assert jax.device_count() == 2
-losses = []
-for devices in (1, 2):
-    fitted = fit(config, rows, config=TrainingConfig(epochs=3, batch_size=20), mesh=make_mesh(devices))
-    losses.append([record["loss"] for record in fitted.history])
-print(json.dumps(losses))
-"""
-
-
-def test_two_devices_do_what_one_does():
-    """The batch cut over a mesh of two (pretended) devices: the same losses but for the order of additions."""
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    run = subprocess.run([sys.executable, "-c", _TWO_DEVICES], capture_output=True, text=True, env=environment)
-    assert run.returncode == 0, run.stderr
-    one, two = json.loads(run.stdout)
-    np.testing.assert_allclose(one, two, rtol=1e-4)
 
 
 def test_a_trained_model_can_be_trained_further():

@@ -56,6 +56,7 @@ _HOMES = {
         "JsonlHistory",
         "Noise",
         "NonFiniteError",
+        "ProcessLostError",
         "TerminalProgress",
         "Terms",
         "TrainingConfig",

@@ -16,7 +16,7 @@ from dlgm.artifact import load_model
 from dlgm.cli import main
 
 # More epochs than fit into a pipe that nobody reads from.
-RUN = ["fit", "digits", "--latent", "2", "--hidden", "4", "--epochs", "400", "--out", "m.dlgm"]
+RUN = ["fit", "digits", "--latent", "2", "--hidden", "4", "--epochs", "200", "--out", "m.dlgm"]
 
 
 def start(args, cwd):
@@ -83,14 +83,19 @@ def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(inter
         np.testing.assert_array_equal(a, b)
 
 
-def test_two_processes(tmp_path, run):
-    """The first one writes and speaks."""
+def start_two(args, cwd):
+    """The command in two processes that have joined."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
+    joined = [*args, "--distributed", "--coordinator", address, "--num-processes", "2"]
+    return [start([*joined, "--process-id", str(i)], cwd) for i in (0, 1)]
+
+
+def test_two_processes(tmp_path, run):
+    """The first one writes and speaks."""
     small = ["fit", "digits", "--latent", "2", "--hidden", "4", "--epochs", "2", "--json"]
-    joined = [*small, "--out", "two.dlgm", "--distributed", "--coordinator", address, "--num-processes", "2"]
-    children = [start([*joined, "--process-id", str(i)], tmp_path) for i in (0, 1)]
+    children = start_two([*small, "--out", "two.dlgm"], tmp_path)
     (first, error), (second, other) = (child.communicate() for child in children)
     assert [child.returncode for child in children] == [0, 0], error + other
     assert second == ""
@@ -98,6 +103,22 @@ def test_two_processes(tmp_path, run):
     assert code == 0
     np.testing.assert_allclose(json.loads(first)["valid_bound"], json.loads(alone)["valid_bound"], rtol=1e-5)
     assert {path.name for path in tmp_path.iterdir()} == {"one.dlgm", "two.dlgm"}
+
+
+def test_a_process_that_dies_ends_the_other_with_advice(tmp_path):
+    os.mkfifo(tmp_path / "history")
+    first, second = start_two([*RUN, "--history", "history"], tmp_path)
+    with (tmp_path / "history").open() as history:
+        history.readline()
+        second.kill()
+        history.read()
+    out, err = first.communicate()
+    second.communicate()
+    assert first.returncode == 1
+    assert out == ""
+    last = err.splitlines()[-1]
+    assert last.startswith("dlgm: Another process has gone (")
+    assert last.endswith("Start all of them again with --resume: the checkpoints are in m.dlgm.checkpoints.")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import typer
 
 from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, settings_mistakes, widths, writable
-from dlgm.cli.processes import Coordinator, Distributed, NumProcesses, ProcessId, join, together
+from dlgm.cli.processes import Coordinator, Distributed, NumProcesses, ProcessId, join, leave
 from dlgm.cli.rows import rows_to_fit
 from dlgm.cli.tables import (
     ChunkRows,
@@ -135,6 +135,7 @@ def fit(
         Interrupted,
         JsonlHistory,
         NonFiniteError,
+        ProcessLostError,
         TerminalProgress,
         TrainingConfig,
         diagnose,
@@ -190,29 +191,31 @@ def fit(
     described = {"config": training.to_dict()}
     kept = Checkpoints(checkpoints or out.with_name(f"{out.name}.checkpoints"), resume=resume)
     try:
-        with together(f"Start all of them again with --resume: the checkpoints are in {kept.folder}."):
-            fitted = train(
-                config,
-                rows.train.values,
-                rows.train.mask,
-                valid=rows.valid.values,
-                valid_mask=rows.valid.mask,
-                config=training,
-                watchers=watchers,
-                checkpoints=kept,
-                chunk_rows=chunk_rows,
-            )
+        fitted = train(
+            config,
+            rows.train.values,
+            rows.train.mask,
+            valid=rows.valid.values,
+            valid_mask=rows.valid.mask,
+            config=training,
+            watchers=watchers,
+            checkpoints=kept,
+            chunk_rows=chunk_rows,
+        )
     except CheckpointError as error:
         hint = "" if resume else " At the command line, --resume goes on with it."
         raise UsageError(f"{error}{hint}") from error
     except Interrupted as stop:
         print(f"dlgm: {stop} Go on with the same command and --resume.", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
+    except ProcessLostError as error:
+        leave(f"{error} Start all of them again with --resume: the checkpoints are in {kept.folder}.")
     except NonFiniteError as error:
         # Beside the file that was asked for: an earlier model there may be worth more than this one.
         rescued = out.with_suffix(".last-good.dlgm")
-        save_model(rescued, SavedModel(error.model, config, rows.described, described))
-        if checkpoints is None:
+        if speaks:
+            save_model(rescued, SavedModel(error.model, config, rows.described, described))
+        if speaks and checkpoints is None:
             kept.remove()  # resumed, the run would only stop there again
         raise UsageError(f"{str(error).split(' The last good')[0]} The last good weights: {rescued}.") from error
     if not speaks:

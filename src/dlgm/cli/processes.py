@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
@@ -55,19 +53,7 @@ def join(distributed: bool, coordinator: str | None, num_processes: int | None, 
     return jax.process_index() == 0
 
 
-@contextmanager
-def together(advice: str) -> Iterator[None]:
-    """Inside, the death of another process is a message. There is nothing to be tidied up with the others then."""
-    import jax
-
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if jax.process_count() == 1:
-            raise
-        _leave(f"Another process has gone ({str(error).splitlines()[0]}). {advice}")
-
-
-def _leave(message: str) -> NoReturn:
+def leave(message: str) -> NoReturn:
+    """End at once, with a message. An ordinary exit would wait for the processes that have gone."""
     print(f"dlgm: {message}", file=sys.stderr, flush=True)
     os._exit(1)

@@ -7,7 +7,7 @@ from dlgm.learning.evaluation import bounds, mean_bound
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.interruption import Interrupted
 from dlgm.learning.loop import Fitted, NonFiniteError, fit
-from dlgm.learning.mesh import make_mesh
+from dlgm.learning.mesh import ProcessLostError, make_mesh
 from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, Terms, minibatch_free_energy
 from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgress
@@ -25,6 +25,7 @@ __all__ = [
     "JsonlHistory",
     "Noise",
     "NonFiniteError",
+    "ProcessLostError",
     "TerminalProgress",
     "Terms",
     "TrainingConfig",

@@ -21,7 +21,7 @@ from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
-from dlgm.learning.mesh import agreed, local, make_mesh, replicated
+from dlgm.learning.mesh import agreed, company, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
@@ -98,6 +98,7 @@ def fit(
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
     - `checkpoints`: where to save the run as it goes. A run that was stopped, however it was, ends with the same bits
       once it is resumed. SIGINT and SIGTERM then end the run after the step at hand, with `Interrupted`.
+      If one of several processes dies, the others end with `ProcessLostError`.
     - `chunk_rows`: how many rows of a source to hold at a time; by default as many as take 128 MiB.
 
     `rows` may be larger than memory: an array mapped from a file (`np.load(..., mmap_mode="r")`) or a `RowSource` is
@@ -150,7 +151,7 @@ def fit(
     judge = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
     state = replicated(start_state(model, optimiser, key_run), mesh)
     at = Snapshot(state, _copy(state.averaged), -np.inf, 0, [], 0.0)
-    with ExitStack() as stack:
+    with company(), ExitStack() as stack:
         if streamed:
             chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
             feed: AbstractFeed = StreamedFeed(

@@ -4,6 +4,9 @@ The devices may belong to several processes, joined by `jax.distributed`. Each t
 decide by the clock or on a signal they must decide alike.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -14,6 +17,13 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 ROWS = "rows"
+
+# What the runtime calls a failure of somebody else; what it cannot name comes as a ValueError.
+_ELSEWHERE = re.compile(r"(ABORTED|CANCELLED|DEADLINE_EXCEEDED|INTERNAL|UNAVAILABLE|UNKNOWN): ")
+
+
+class ProcessLostError(RuntimeError):
+    """Another of the processes that train together has died, or cannot be reached."""
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
@@ -65,3 +75,14 @@ def agreed(*numbers: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return numbers, numbers
     gathered = np.asarray(multihost_utils.process_allgather(np.array(numbers, np.int32))).reshape(-1, len(numbers))
     return tuple(gathered[0].tolist()), tuple(gathered.max(axis=0).tolist())
+
+
+@contextmanager
+def company() -> Iterator[None]:
+    """Inside, an exchange with other processes that fails is a `ProcessLostError`."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        if jax.process_count() == 1 or not _ELSEWHERE.match(str(error)):
+            raise
+        raise ProcessLostError(f"Another process has gone ({str(error).splitlines()[0]}).") from error

@@ -5,6 +5,7 @@ Counts and times come from the compiled step on this machine; the accelerators' 
     python benchmarks/scaling.py
 """
 
+import math
 import time
 
 import jax
@@ -14,7 +15,8 @@ from dlgm.learning import TrainingConfig, make_mesh
 from dlgm.learning.step import Resident, make_run, start_state
 from dlgm.model import ModelConfig, build_model, make_observation
 
-# Stated: arithmetic that a device sustains on matrices of this size, bandwidth of its slowest link, time for a message.
+# Stated: arithmetic that a device sustains on matrices of this size, bandwidth of its slowest link, time for a message
+# (of which a tree takes 2 log2 P one after another).
 SUSTAINED, BANDWIDTH, LATENCY = 10e12, 25e9, 20e-6
 MODELS: dict[str, dict] = {
     "50+50 latents, 200-200": {"latent": (50, 50), "hidden": (200, 200), "structure": "directed"},
@@ -54,7 +56,7 @@ def main() -> None:
             for devices in (1, 8, 64, 512):
                 compute = each * operations / SUSTAINED
                 travelling = 2 * (devices - 1) / devices * 4 * parameters
-                exchange = travelling / BANDWIDTH + (LATENCY * 2 * devices.bit_length() if devices > 1 else 0.0)
+                exchange = travelling / BANDWIDTH + 2 * math.log2(devices) * LATENCY
                 print(
                     f"  {devices:>4} devices, {each:>6,} rows each: {travelling / 1e6:5.1f} MB a step; compute "
                     f"{1e3 * compute:6.2f} ms, exchange {1e3 * exchange:5.2f} ms; "

@@ -2,12 +2,20 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from dlgm.cli.app import app
+from dlgm.learning.config import OBJECTIVES, OPTIMISERS, SCHEDULES
+from dlgm.model.config import STRUCTURES
+from dlgm.model.heads import HEADS
+from dlgm.model.observations.registry import FAMILIES
+from dlgm.model.presets import PRESETS
 from dlgm.reproduce.variance import FORMULAS
 
 
@@ -89,6 +97,17 @@ def test_help_has_an_example_and_version_a_number():
     for option in ("--out", "--seed", "--quick", "--quiet", "--json"):
         assert option in help_text
     assert dlgm("--version").stdout.startswith("dlgm 0.")
+
+
+def test_fit_s_help_has_every_name():
+    """Written out there, so that help need not import what they name."""
+    words = [
+        parameter.help or ""
+        for parameter in typer.main.get_command(app).commands["fit"].params  # type: ignore[attr-defined]
+        if hasattr(parameter, "help")
+    ]
+    for known in (PRESETS, FAMILIES, OPTIMISERS, OBJECTIVES, SCHEDULES, STRUCTURES, HEADS):
+        assert any(all(re.search(rf"\b{name}\b", text) for name in known) for text in words), known
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ WRONG = {
     (*FIT, "--schema", "other.json"): "dlgm: people.csv: Expected a column 'age'; got height, city, weight.",
     (*FIT, "--key", "x"): "dlgm: people.csv: has no keys; only .npz and .mat files have. Leave 'x' out.",
     (*FIT, "--latent", "many"): "dlgm: --latent: expected whole numbers with commas, such as 200,200; got 'many'.",
-    (*FIT, "--bit-flip", "0.1"): "dlgm: bit_flip: only binary rows have bits to flip; the family is composite. Use "
+    (*FIT, "--bit-flip", "0.1"): "dlgm: --bit-flip: only binary rows have bits to flip; the family is composite. Use "
     "gaussian_noise.",
     ("fit", "digits", "--type", "a=real"): "dlgm: --type: only for your own files; digits is a data set with a name.",
     ("fit", "digits", "--valid", "0.5"): "dlgm: --valid: only for your own files; digits is a data set with a name.",

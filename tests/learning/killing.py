@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import jax
@@ -44,18 +45,19 @@ class Saying(AbstractWatcher):
         print(record["epoch"], flush=True)
 
 
-def run_and_kill(folder, kills, seed):
-    """Kill a child `kills` times, each time at some moment after an epoch chosen at random; the number that hit."""
+def run_and_kill(folder, kills, seed, wait=0.0):
+    """Kill a child `kills` times, each time after an epoch chosen at random and up to `wait` seconds; how many hit."""
     draw, hits = random.Random(seed), 0
     for _ in range(kills):
         child = subprocess.Popen(
             [sys.executable, "-m", "tests.learning.killing", "child", str(folder)], stdout=subprocess.PIPE, text=True
         )
         assert child.stdout is not None
-        # An epoch of this run takes a moment: the kill falls in the middle of steps, validation or writing.
         for _ in range(draw.randint(1, 3)):
             if not child.stdout.readline():
                 break
+        if wait:  # an epoch takes some hundredths of a second: in the middle of steps, of validation, of writing
+            time.sleep(draw.uniform(0, wait))
         child.send_signal(signal.SIGKILL)
         child.communicate()
         hits += child.returncode == -signal.SIGKILL
@@ -69,7 +71,7 @@ def main():
     expected, total = told(train()), 0
     while total < int(sys.argv[1]):
         with tempfile.TemporaryDirectory() as folder:
-            total += run_and_kill(folder, 4, total)
+            total += run_and_kill(folder, 4, total, wait=0.05)
             assert told(train(Checkpoints(Path(folder), resume=True))) == expected
             print(json.dumps({"killed": total}), flush=True)
 

@@ -27,7 +27,10 @@ OBSERVATION = make_observation("bernoulli", columns=6).config()
             "got 'sin'.",
         ),
         ({"scale": "dense"}, "scale: expected one of full, diagonal, scalar; got 'dense'."),
-        ({"covariance": "rank"}, "covariance: expected one of diagonal, rank-one, rank-r, full; got 'rank'."),
+        (
+            {"covariance": "rank"},
+            "covariance: expected one of diagonal, rank-one, rank-r, full; got 'rank'. Did you mean 'rank-r'?",
+        ),
         ({"structure": "tree"}, "structure: expected one of factorised, joint, directed; got 'tree'."),
         ({"rank": 0}, "rank: expected a whole number of at least 1; got 0."),
         ({"kappa": -1.0}, "kappa: expected a positive variance; got -1.0."),

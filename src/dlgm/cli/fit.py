@@ -34,10 +34,20 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="The model file to write; its folder is made if need be. Default: DATA.dlgm")
     ] = None,
-    preset: Annotated[str, typer.Option(help="A named model, from which the options below depart.")] = "default",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="A named model, from which the options below depart: default, factor-analysis, "
+            "bernoulli-factor-analysis, nlgbn, paper-mnist, fig-2c, visualisation or norb."
+        ),
+    ] = "default",
     family: Annotated[
         str | None,
-        typer.Option(help="Observation family. Default: the data set's own, or those of the columns' kinds."),
+        typer.Option(
+            help="Observation family: bernoulli, gaussian, student-t, logistic, log-normal, categorical, ordinal, "
+            "poisson, negative-binomial or discretised-logistic. Default: the data set's own, or those of the "
+            "columns' kinds."
+        ),
     ] = None,
     valid: Annotated[
         str | None, typer.Option(help="Rows of your own to validate with: a share (0.1 by default), or a file.")
@@ -173,7 +183,7 @@ def fit(
         "clip": clip,
         "seed": seed,
     }
-    with settings_mistakes():
+    with settings_mistakes({"preset", *asked_model, *asked_training}):
         # A preset is a model of its own: the recipe's sizes are for the default one.
         sizes = dict(recipe.model) if preset == "default" else {}
         config = named(preset, rows.observation, **{**sizes, **_given(asked_model)})

@@ -1,7 +1,7 @@
 """What several commands share: options, and how their values are read."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,12 +49,15 @@ def users_mistakes() -> Iterator[None]:
 
 
 @contextmanager
-def settings_mistakes() -> Iterator[None]:
-    """Inside, a refused setting (`ValueError`, before any computing) becomes a one-line message."""
+def settings_mistakes(options: Collection[str] = ()) -> Iterator[None]:
+    """Inside, a setting that is refused (`ValueError`) becomes a message; about its option, if it has one."""
     try:
         yield
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        name, colon, rest = str(error).partition(":")
+        if name in options:
+            name = f"--{name.replace('_', '-')}"
+        raise UsageError(name + colon + rest) from error
 
 
 def load_data(name: str, *, offline: bool = False, quiet: bool = False) -> "Dataset":

@@ -1,7 +1,6 @@
 """What goes wrong with data, each a message of one line."""
 
 from collections.abc import Hashable, Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +53,3 @@ def first_twin(values: Iterable[Hashable]) -> tuple[Any, ...]:
             return (value,)
         seen.add(value)
     return ()
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """A question to end a message with, or nothing when no known name is near."""
-    found = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""

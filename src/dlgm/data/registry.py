@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from dlgm.data.files import VARIABLE, cache_folder, data_folder, find_files
 from dlgm.data.sets import cifar10, digits, frey_faces, mnist, small_norb, svhn
 from dlgm.data.sources import Source
 from dlgm.data.splits import Splits, sizes_of
+from dlgm.names import closest
 
 BITS, PIXELS = "bernoulli", "discretised-logistic"
 EMBEDDED, CACHE = "embedded", "cache"
@@ -253,8 +253,7 @@ def list_datasets() -> list[DatasetInfo]:
 def _entry(name: str) -> Entry:
     entry = _BY_NAME.get(name)
     if entry is None:
-        close = get_close_matches(name.lower(), _BY_NAME, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = closest(name.lower(), _BY_NAME)
         raise UnknownDatasetError(
             f"Expected the name of a data set; got {name!r}.{hint} There are: {', '.join(_BY_NAME)}."
         )

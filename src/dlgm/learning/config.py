@@ -13,6 +13,7 @@ from jaxtyping import Float
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, check_num_samples
+from dlgm.names import require_one_of
 
 OPTIMISERS = {
     # Hinton's RMSprop, the paper's choice, with the bias of the first steps taken out as in Adam: without that, the
@@ -67,8 +68,7 @@ class TrainingConfig:
             ("optimiser", tuple(OPTIMISERS)),
             ("schedule", SCHEDULES),
         ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: expected one of {', '.join(known)}; got {getattr(self, name)!r}.")
+            require_one_of(name, getattr(self, name), known)
         if self.num_samples is not None:
             # A single importance weight is the free energy again, and a noisier one.
             check_num_samples(self.num_samples, at_least=2 if self.objective == "importance-weighted" else 1)

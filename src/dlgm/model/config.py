@@ -18,6 +18,7 @@ from dlgm.model.networks import MLP, NONLINEARITIES, gain_of
 from dlgm.model.observations import observation_from_config
 from dlgm.model.recognition import RecognitionModel
 from dlgm.model.scales import SCALES
+from dlgm.names import require_one_of
 
 STRUCTURES = ("factorised", "joint", "directed")
 
@@ -72,11 +73,11 @@ class ModelConfig:
         if self.recognition_hidden is not None:
             fix("recognition_hidden", _widths("recognition_hidden", self.recognition_hidden))
         for name in (*self.nonlinearities, self.recognition_nonlinearity or "relu"):
-            _one_of("nonlinearity", name, NONLINEARITIES)
+            require_one_of("nonlinearity", name, NONLINEARITIES)
         for name in self.scales:
-            _one_of("scale", name, SCALES)
-        _one_of("covariance", self.covariance, HEADS)
-        _one_of("structure", self.structure, STRUCTURES)
+            require_one_of("scale", name, SCALES)
+        require_one_of("covariance", self.covariance, HEADS)
+        require_one_of("structure", self.structure, STRUCTURES)
         if not _is_count(self.rank) or self.rank < 1:
             raise ValueError(f"rank: expected a whole number of at least 1; got {self.rank!r}.")
         widest = sum(self.latent) if self.structure == "joint" else max(self.latent)
@@ -192,8 +193,3 @@ def _spread(name: str, values: Sequence[Any], L: int) -> tuple[Any, ...]:
     if len(values) != L:
         raise ValueError(f"{name}: expected one entry for each of the {L} stochastic layers; got {len(values)}.")
     return tuple(values)
-
-
-def _one_of(name: str, value: Any, known: Any) -> None:
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}; got {value!r}.")

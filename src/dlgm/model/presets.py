@@ -7,6 +7,7 @@ from typing import Any
 
 from dlgm.model.config import ModelConfig
 from dlgm.model.observations import AbstractObservation
+from dlgm.names import require_one_of
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ def preset(name: str, observation: AbstractObservation, **changes: Any) -> Model
     >>> config.latent, config.hidden, config.covariance
     ((100,), (300,), 'diagonal')
     """
-    if name not in PRESETS:
-        raise ValueError(f"preset: expected one of {', '.join(PRESETS)}; got {name!r}.")
+    require_one_of("preset", name, PRESETS)
     families = PRESETS[name].families
     if families and observation.name not in families:
         raise ValueError(f"preset: {name} is for the family {' or '.join(families)}; got {observation.name}.")

@@ -3,9 +3,10 @@
 import csv
 from collections.abc import Sequence
 
-from dlgm.data.errors import SchemaError, closest
+from dlgm.data.errors import SchemaError
 from dlgm.data.schema.column import KINDS
 from dlgm.data.schema.infer import EVERY
+from dlgm.names import closest
 
 
 def parse_types(asked: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from dlgm.data.errors import SchemaError, closest, first_twin
+from dlgm.data.errors import SchemaError, first_twin
+from dlgm.names import closest
 
 # The observation families that can describe each kind of column, the default first.
 KINDS: dict[str, tuple[str, ...]] = {

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dlgm.data.errors import SchemaError, closest
+from dlgm.data.errors import SchemaError
 from dlgm.data.schema.column import Column
+from dlgm.names import closest
 
 NAME = "v"  # columns without names are v0, v1, ..
 _ENTRIES = {field.name for field in dataclasses.fields(Column)} | {"repeat"}

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from dlgm.data.errors import SchemaError, closest, listed
+from dlgm.data.errors import SchemaError, listed
 from dlgm.data.schema.arrays import BITS, kind_of_array, learn_array, observed_in
 from dlgm.data.schema.cells import Cells, plain
 from dlgm.data.schema.column import Category, Column
 from dlgm.data.schema.entries import generated_names
 from dlgm.data.schema.rules import kind_of, learn
 from dlgm.data.schema.schema import Schema, as_frame, refuse_other_width, refuse_twins
+from dlgm.names import closest
 
 EVERY = "*"  # in place of a column's name: all of them
 

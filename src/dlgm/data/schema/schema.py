@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from dlgm.data.errors import SchemaError, closest, first_twin, listed
+from dlgm.data.errors import SchemaError, first_twin, listed
 from dlgm.data.schema.arrays import BITS, encode_array, observed_in
 from dlgm.data.schema.cells import plain
 from dlgm.data.schema.coding import decode_column, encode_column
 from dlgm.data.schema.column import CODED, KINDS, Column
 from dlgm.data.schema.entries import columns_from_entries, entries_of
+from dlgm.names import closest
 
 
 @dataclass(frozen=True)

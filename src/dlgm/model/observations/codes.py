@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from dlgm.model.observations.cells import Cells
 from dlgm.model.observations.logistic_bins import log_above, log_below, log_between
-from dlgm.model.observations.names import require_whole
 from dlgm.model.observations.observation import AbstractFamily
+from dlgm.names import require_whole
 
 
 class CodeLaw(dist.CategoricalLogits):

@@ -10,9 +10,9 @@ from jax import Array
 from jaxtyping import Float
 
 from dlgm.model.observations.cells import Cells
-from dlgm.model.observations.names import require_whole
 from dlgm.model.observations.observation import AbstractFamily
 from dlgm.model.observations.tame import tame
+from dlgm.names import require_whole
 
 # The mean is exp(o) between e^-20 and e^20, and grows like |o| beyond.
 _LOG_MEAN_LIMIT = 20.0

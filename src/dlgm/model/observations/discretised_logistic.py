@@ -16,7 +16,7 @@ from numpyro.distributions.util import promote_shapes
 from dlgm.model.observations.cells import Cells
 from dlgm.model.observations.location_scale import AbstractLocationScale
 from dlgm.model.observations.logistic_bins import log_above, log_below, log_between
-from dlgm.model.observations.names import require_whole
+from dlgm.names import require_whole
 
 
 class DiscretisedLogisticLaw(dist.Distribution):

@@ -11,9 +11,9 @@ from jax import Array
 from jaxtyping import Float
 
 from dlgm.model.observations.cells import Cells
-from dlgm.model.observations.names import closest, require_whole
 from dlgm.model.observations.observation import AbstractFamily
 from dlgm.model.observations.tame import tame
+from dlgm.names import closest, require_whole
 
 VARIANCES = ("global", "per-column", "predicted")
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Key
 
 from dlgm.model.observations.cells import Cells, as_cells
-from dlgm.model.observations.names import require_whole
+from dlgm.names import require_whole
 
 Own = TypeVar("Own", bound="AbstractObservation")
 

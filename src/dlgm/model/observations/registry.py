@@ -9,9 +9,9 @@ from dlgm.model.observations.codes import Categorical, Ordinal
 from dlgm.model.observations.composite import Composite
 from dlgm.model.observations.counts import NegativeBinomial, Poisson
 from dlgm.model.observations.discretised_logistic import DiscretisedLogistic
-from dlgm.model.observations.names import closest
 from dlgm.model.observations.observation import AbstractObservation
 from dlgm.model.observations.real import Gaussian, Logistic, LogNormal, StudentT
+from dlgm.names import closest
 
 FAMILIES: dict[str, Any] = {
     family.name: family

@@ -103,6 +103,7 @@ FORGED = {
     "not an object": lambda t, d: d.update(config="[1, 2]"),
     "a text": lambda t, d: d.update(training='"text"'),
     "huge latent": config_with(latent=[10**9]),
+    "beyond all floats": config_with(latent=[10**400]),
     "huge hidden": config_with(hidden=[10**9]),
     "many layers": config_with(hidden=[1] * 10_000),
     "many layers, nested": config_with(hidden=[[1] * 10_000, [3]]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from dlgm.files import to_json
 from dlgm.model import Model, ModelConfig, build_model
-from dlgm.tensorfile import TensorFileError, parse_json, read_description, read_tensors, write_tensors
+from dlgm.tensorfile import TensorFileError, check_tensors, parse_json, read_description, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm", 1
 
@@ -63,6 +63,12 @@ def describe_model(path: str | Path) -> ModelDescription:
     return _describe(path, shapes, text)
 
 
+def check_model(path: str | Path) -> None:
+    """Refuse a file of which a bit has changed since `save_model` wrote it; the weights are read, but not kept."""
+    with _refused(Path(path)):
+        check_tensors(Path(path))
+
+
 def load_model(path: str | Path) -> SavedModel:
     """Read a file that `save_model` wrote; anything else is refused, by name and reason."""
     path = Path(path)
@@ -99,7 +105,7 @@ def _refused(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise ModelFileError(f"{path}: no such model file. `dlgm fit` writes one.") from None
     except TensorFileError as error:
-        raise ModelFileError(f"{path}: not a dlgm model file, or damaged ({error}).") from None
+        raise ModelFileError(f"{path}: not a dlgm model file ({error}).") from None
 
 
 def _describe(path: Path, shapes: Mapping[str, tuple[int, ...]], text: Mapping[str, str]) -> ModelDescription:
@@ -140,7 +146,7 @@ def _check_plausible(value: Any, *, num_weights: int, num_tensors: int) -> None:
         for entry in value:
             _check_plausible(entry, num_weights=num_weights, num_tensors=num_tensors)
     elif isinstance(value, int) and abs(value) > max(num_weights, 1024):
-        raise ValueError(f"a size of {value:.3g}, and {num_weights} weights")
+        raise ValueError(f"a size beyond its {num_weights} weights")
 
 
 def _num_leaves(value: Any) -> int:

@@ -5,7 +5,7 @@ A digest of everything a file says is part of it, so that a single flipped bit i
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class TensorFileError(ValueError):
 def write_tensors(path: Path, tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> None:
     """Write one file, whole or not at all."""
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    write_atomically(path, _serialised(arrays, {**described, _DIGEST: _digest(arrays, described)}))
+    write_atomically(path, _serialised(arrays, {**described, _DIGEST: _digest(arrays, arrays.__getitem__, described)}))
 
 
 def _serialised(arrays: Mapping[str, np.ndarray], described: Mapping[str, str]) -> bytes:
@@ -62,12 +62,24 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     with _opened(path) as file:
         described = dict(file.metadata() or {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    declared = described.pop(_DIGEST, None)
+    _compare(described.pop(_DIGEST, None), tensors, tensors.__getitem__, described)
+    return tensors, described
+
+
+def check_tensors(path: Path) -> None:
+    """Whether the digest fits, with one array at a time in memory; an error if not."""
+    with _opened(path) as file:
+        described = dict(file.metadata() or {})
+        _compare(described.pop(_DIGEST, None), file.keys(), file.get_tensor, described)
+
+
+def _compare(
+    declared: str | None, names: Iterable[str], array_of: Callable[[str], np.ndarray], described: Mapping[str, str]
+) -> None:
     if declared is None:
         raise TensorFileError("a safetensors file without a digest: not one of dlgm's")
-    if declared != _digest(tensors, described):
+    if declared != _digest(names, array_of, described):
         raise TensorFileError("damaged: its contents do not fit its digest")
-    return tensors, described
 
 
 def read_description(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
@@ -82,10 +94,10 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, TensorFileError):
         raise
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TensorFileError(f"not a safetensors file, or damaged ({error})") from None
+        raise TensorFileError(f"not a safetensors file, or a damaged one: {error}") from None
 
 
 def parse_json(text: str) -> Any:
@@ -96,7 +108,7 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _digest(tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> str:
+def _digest(names: Iterable[str], array_of: Callable[[str], np.ndarray], described: Mapping[str, str]) -> str:
     """Over names, types, shapes, bytes and texts, each with its length, so that nothing can move between them."""
     digest = hashlib.sha256()
 
@@ -107,8 +119,8 @@ def _digest(tensors: Mapping[str, np.ndarray], described: Mapping[str, str]) -> 
     for name in sorted(described):
         add(name.encode())
         add(described[name].encode())
-    for name in sorted(tensors):
-        array = tensors[name]
+    for name in sorted(names):
+        array = array_of(name)
         add(name.encode())
         add(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())

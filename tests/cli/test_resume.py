@@ -66,8 +66,8 @@ def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(inter
     code, _, err = run(RUN, folder)
     assert code == 2
     assert err == (
-        "dlgm: m.dlgm.checkpoints: holds the checkpoints of an earlier run. Resume it, or choose another folder. "
-        "At the command line, --resume goes on with it.\n"
+        "dlgm: m.dlgm.checkpoints: holds the checkpoints of an earlier run. Resume it (resume=True, --resume), or "
+        "choose another folder.\n"
     )
     code, _, err = run([*RUN, "--resume", "--seed", "5"], folder)
     assert code == 2
@@ -114,7 +114,7 @@ def test_a_process_that_dies_ends_the_other_with_advice(tmp_path):
         history.read()
     out, err = first.communicate()
     second.communicate()
-    assert first.returncode == 1
+    assert first.returncode == 2
     assert out == ""
     last = err.splitlines()[-1]
     assert last.startswith("dlgm: Another process has gone (")

@@ -61,7 +61,7 @@ def test_a_category_that_comes_up_late_is_named(tmp_path, small_batches):
     late = FRAME.copy()
     late.loc[250, "size"] = "XL"
     late.to_parquet(path)
-    with pytest.raises(DataError, match=r"people\.parquet: rows 210 to 279: .*'XL'"):
+    with pytest.raises(DataError, match=r"people\.parquet: column 'size': .*'XL' in row 251 "):
         open_large(path, schema=schema)
 
 

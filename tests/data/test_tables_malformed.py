@@ -66,14 +66,14 @@ TEXT: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         b"a,b\n1,x\n2,caf\xe9\n",
         {},
         "line 3: expected text in UTF-8; got the byte 0xe9. Save the file as UTF-8, or name its encoding "
-        "(latin-1, say).",
+        "(encoding, --encoding: latin-1, say).",
     ),
     "not UTF-8, far down": (
         "a.csv",
         b"a,b\n" + b"1,x\n" * 5000 + b"\xff,x\n",
         {},
         "line 5,002: expected text in UTF-8; got the byte 0xff. Save the file as UTF-8, or name its encoding "
-        "(latin-1, say).",
+        "(encoding, --encoding: latin-1, say).",
     ),
     "not the encoding named": (
         "a.csv",
@@ -123,7 +123,7 @@ TEXT: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         b"a,b,c\n1,NA,\n2,?,\n",
         {},
         "column 'b': expected at least one observed cell; all are missing (and in 1 more: c). There is nothing to "
-        "learn from it: leave it out (drop).",
+        "learn from it: leave it out (drop, --drop).",
     ),
     "words in an amat": (
         "a.amat",
@@ -143,7 +143,7 @@ TEXT: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         b"a,b\n" + b"".join(b"id%d,%d\n" % (i, i) for i in range(30)),
         {},
         "column 'a': expected numbers, or at most 100 different texts; got 30 different ones in 30 rows, such as "
-        "'id0'. Leave the column out (drop), or type it as categorical.",
+        "'id0'. Leave the column out (drop, --drop), or type it as categorical.",
     ),
     "a key": ("a.csv", b"a\n1\n", {"key": "x"}, "has no keys; only .npz and .mat files have. Leave 'x' out."),
     "a map": ("a.csv", b"a\n1\n", {"mmap": True}, "only .npy files can be memory-mapped."),
@@ -259,7 +259,7 @@ ARRAYS: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         npy(np.array([[1.0, np.nan], [3, np.nan]])),
         {},
         "column 'v1': expected at least one observed cell; all are missing. There is nothing to learn from it: leave "
-        "it out (drop).",
+        "it out (drop, --drop).",
     ),
     "npy, typed wrongly": (
         "a.npy",
@@ -278,7 +278,7 @@ ARRAYS: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "a.npz",
         npz(x=GREY, y=GREY),
         {},
-        "holds several arrays; name one as key. There are: x, y.",
+        "holds several arrays; name one (key, --key). There are: x, y.",
     ),
     "npz, another key": ("a.npz", npz(x=GREY), {"key": "z"}, "expected an array 'z'; there are: x."),
     "npz, none": ("a.npz", npz(), {}, "expected an array; the file holds none."),
@@ -301,7 +301,7 @@ ARRAYS: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "a.mat",
         mat(x=GREY, y=GREY),
         {},
-        "holds several arrays; name one as key. There are: x, y.",
+        "holds several arrays; name one (key, --key). There are: x, y.",
     ),
     "mat, another key": ("a.mat", mat(x=GREY), {"key": "z"}, "expected an array 'z'; there are: x."),
     "mat, cells": (
@@ -354,14 +354,14 @@ ARRAYS: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         arrow(when=pyarrow.array([0, 1], pyarrow.timestamp("ns"))),
         {},
         "column 'when': expected numbers, truth values or texts; got datetime64 (datetime64[ns]). Turn it into one of "
-        "these, or leave the column out (drop).",
+        "these, or leave the column out (drop, --drop).",
     ),
     "parquet, lists": (
         "a.parquet",
         arrow(pair=[[1, 2], [3]]),
         {},
         "column 'pair': expected numbers, truth values or texts; got mixed (object). Turn it into one of these, or "
-        "leave the column out (drop).",
+        "leave the column out (drop, --drop).",
     ),
 }
 

@@ -11,23 +11,37 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from dlgm.data import ArraySource
 from dlgm.learning import AbstractWatcher, Checkpoints, TrainingConfig, fit
 from dlgm.model import ModelConfig, make_observation
 
 CLOCK = {"seconds", "rows_per_second"}  # entries of a record that are not a function of the run
 
 
-def train(checkpoints=None, watchers=()):
-    """A small run of 12 epochs of 10 steps, with everything in play: averaging, best weights, noise, warm-up."""
-    rows = (np.random.default_rng(0).random((200, 6)) < 0.3).astype(np.uint8)
-    model = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
-    config = TrainingConfig(epochs=12, batch_size=20, learning_rate=0.01, drop_out=0.1, validate_every=2)
-    return fit(model, rows, valid=rows[:50], config=config, checkpoints=checkpoints, watchers=watchers)
+ROWS = (np.random.default_rng(0).random((200, 6)) < 0.3).astype(np.uint8)
+MODEL = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
+CONFIG = TrainingConfig(epochs=12, batch_size=20, learning_rate=0.01, drop_out=0.1, validate_every=2)
+
+
+def train(checkpoints=None, watchers=(), *, rows=ROWS, valid=ROWS[:50], mapped=False, **others):
+    """A small run of 12 epochs of 10 steps, with everything in play: averaging, best weights, noise, warm-up.
+
+    `others` are settings of the model, of training, or of `fit`, in place of the usual ones.
+    """
+
+    def own(kind):
+        names = {field.name for field in fields(kind)}
+        return {name: others.pop(name) for name in list(others) if name in names and name != "objective"}
+
+    model, config = replace(MODEL, **own(MODEL)), replace(CONFIG, **own(CONFIG))
+    rows = ArraySource(rows) if mapped else rows
+    return fit(model, rows, valid=valid, config=config, checkpoints=checkpoints, watchers=watchers, **others)
 
 
 def told(fitted):

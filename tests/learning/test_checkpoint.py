@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dlgm import files
-from dlgm.learning import AbstractWatcher, CheckpointError, Checkpoints, Interrupted, TrainingConfig, fit
-from dlgm.model import ModelConfig, make_observation
+from dlgm.learning import AbstractWatcher, CheckpointError, Checkpoints, FreeEnergy, Interrupted
+from dlgm.stochastic import BonnetPrice
 from tests.learning.killing import run_and_kill, told, train
 
 
@@ -90,9 +90,15 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, uninterrupted, damage):
     whole = newest.read_bytes()
     flipped = whole[:-200] + bytes([whole[-200] ^ 1]) + whole[-199:]
     newest.write_bytes({"truncated": whole[:-100], "flipped": flipped, "empty": b""}[damage])
-    with pytest.warns(UserWarning, match=f"{newest.name}: passed over: .*damaged.* The one before it is used"):
-        resumed = train(Checkpoints(tmp_path, resume=True))
+    with pytest.warns(UserWarning, match=f"{newest.name}: passed over: .*damaged"):
+        resumed = train(Checkpoints(tmp_path, resume=True, keep=1))
     assert told(resumed) == uninterrupted
+    # The damaged one has a higher number than some that are written after it; it is not the one that is kept.
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "lock",
+        "step-0000000120.checkpoint",
+        newest.with_suffix(".damaged").name,
+    }
 
 
 def test_nothing_but_damage_is_refused(tmp_path):
@@ -124,6 +130,28 @@ def test_a_full_disk_leaves_the_last_good_one(tmp_path, uninterrupted, monkeypat
     assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted
 
 
+def test_a_full_disk_at_the_end_does_not_cost_the_model(tmp_path, uninterrupted, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dlgm.tensorfile.write_atomically", full)
+    with pytest.warns(
+        UserWarning, match=r"step-0000000120\.checkpoint: cannot be written \(No space left on device\)\."
+    ):
+        assert told(train(Checkpoints(tmp_path, every=1e9))) == uninterrupted
+
+
+def test_what_a_kill_while_writing_has_left_is_swept(tmp_path):
+    left = tmp_path / ".step-0000000010.checkpoint.k1ll3d"
+    left.write_bytes(b"half of one")
+    checkpoints = Checkpoints(tmp_path)
+    with checkpoints.held():
+        assert not left.exists()
+    left.write_bytes(b"half of one")
+    checkpoints.remove()
+    assert not tmp_path.exists()
+
+
 def test_the_last_few_are_kept(tmp_path):
     stopped_after(tmp_path, 6, keep=3)
     assert len(list(tmp_path.glob("*.checkpoint"))) == 3
@@ -150,14 +178,57 @@ def test_an_earlier_run_is_not_overwritten_and_another_is_not_resumed(tmp_path):
     stopped_after(tmp_path, 2)
     with pytest.raises(CheckpointError, match="holds the checkpoints of an earlier run"):
         train(Checkpoints(tmp_path))
-    rows = np.zeros((200, 6), np.uint8)
-    model = ModelConfig(make_observation("bernoulli", columns=6).config(), latent=(2,), hidden=(5,))
-    config = TrainingConfig(epochs=12, batch_size=20, learning_rate=0.01, drop_out=0.1, validate_every=2)
-    with pytest.raises(CheckpointError, match="is of a run with rows' digest"):
-        fit(model, rows, valid=rows, config=config, checkpoints=Checkpoints(tmp_path, resume=True))
-    other = TrainingConfig(**{**config.to_dict(), "learning_rate": 0.02})
-    with pytest.raises(CheckpointError, match=r"is of a run with learning_rate 0\.01; this one has 0\.02"):
-        fit(model, rows, valid=rows, config=other, checkpoints=Checkpoints(tmp_path, resume=True))
+    with pytest.raises(CheckpointError, match="is of a run with other training data"):
+        train(Checkpoints(tmp_path, resume=True), rows=np.zeros((200, 6), np.uint8))
+
+
+OTHERS: dict[str, dict] = {
+    r"learning_rate 0\.01; this one has 0\.02": {"learning_rate": 0.02},
+    r"seed 0; this one has 1": {"seed": 1},
+    'the model\'s nonlinearity "relu"; this one has "tanh"': {"nonlinearity": "tanh"},
+    r"the model's kappa .*; this one has 7\.5": {"kappa": 7.5},
+    r"the model's latent \[2\]; this one has \[3\]": {"latent": (3,)},
+    "objective in detail .*; this one has .*BonnetPrice": {"objective": FreeEnergy(estimator=BonnetPrice())},
+    "other validation data": {"valid": np.zeros((50, 6), np.uint8)},
+    "steps a chunk 10; this one has 5": {"mapped": True, "chunk_rows": 100},
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stopped")
+    stopped_after(folder, 2)
+    return folder
+
+
+@pytest.mark.parametrize("difference", OTHERS)
+def test_another_run_is_not_resumed(stopped, difference):
+    with pytest.raises(CheckpointError, match=f"is of a run with {difference}"):
+        train(Checkpoints(stopped, resume=True), **OTHERS[difference])
+
+
+def test_a_run_on_several_chunks_is_resumed_in_the_middle_of_one(tmp_path, monkeypatch):
+    """Stopped after every few steps; with four chunks of three, three, three and one."""
+    from dlgm.learning import loop
+
+    monkeypatch.setattr(loop, "_PATIENCE_OF_SIGNALS", 0.0)
+    chunks: dict = {"mapped": True, "chunk_rows": 60}
+    expected, real = told(train(**chunks)), Checkpoints.due
+    assert expected != told(train())
+    for number in (4, 7, 15):
+        calls: list[int] = []
+
+        def due(self, calls=calls, number=number):
+            calls.append(1)
+            if len(calls) == number:
+                os.kill(os.getpid(), signal.SIGINT)
+            return real(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, "due", due)
+            with pytest.raises(Interrupted):
+                train(Checkpoints(tmp_path, resume=True, every=1e9), **chunks)
+    assert told(train(Checkpoints(tmp_path, resume=True), **chunks)) == expected
 
 
 def test_history_of_a_resumed_run_is_whole(tmp_path):

@@ -20,7 +20,13 @@ KEY = jax.random.key(5)
 def streamed(num_rows, batch_size, chunk_rows):
     rows = np.arange(num_rows, dtype=np.float32)[:, None]
     return StreamedFeed(
-        ArraySource(rows), lambda r, m: (r, m), key=KEY, batch_size=batch_size, chunk_rows=chunk_rows, mesh=make_mesh(1)
+        ArraySource(rows),
+        lambda r, m: (r, m),
+        key=KEY,
+        batch_size=batch_size,
+        chunk_rows=chunk_rows,
+        epochs=5,
+        mesh=make_mesh(1),
     )
 
 

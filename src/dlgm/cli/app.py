@@ -1,13 +1,15 @@
 """The `dlgm` command and its groups."""
 
 import sys
+import traceback
 import warnings
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from dlgm.cli import data, demo, fit, info, reproduce, sample, score
 from dlgm.cli.errors import UsageError
+from dlgm.cli.processes import leave
 
 app = typer.Typer(
     help="Deep latent Gaussian models: stochastic backpropagation with structured posteriors.",
@@ -48,10 +50,17 @@ def main() -> None:
         app()
     except (UsageError, OSError) as error:
         print(f"dlgm: {error}", file=sys.stderr)
-        sys.exit(2)
+        leave(2)
     except (MemoryError, RuntimeError) as error:
         # JAX has an error of its own for this, which is imported only where it is needed.
         if not isinstance(error, MemoryError) and "ut of memory" not in str(error):
-            raise
+            _bug()
         print("dlgm: Not enough memory for a model or a batch of this size. Make them smaller.", file=sys.stderr)
-        sys.exit(2)
+        leave(2)
+    except Exception:
+        _bug()
+
+
+def _bug() -> NoReturn:
+    traceback.print_exc()
+    leave(1)

@@ -44,7 +44,10 @@ def list_(seed: Seed = 0, quiet: Quiet = False, as_json: AsJson = False) -> None
     Example: dlgm data list
     """
     from dlgm.data import list_datasets
+    from dlgm.data.files import data_folder
 
+    with users_mistakes():
+        data_folder()  # a DLGM_DATA that names none is a mistake, and not the same as sets that are not there
     infos = list_datasets()
     if as_json:
         import json

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, settings_mistakes, widths, writable
-from dlgm.cli.processes import Coordinator, Distributed, NumProcesses, ProcessId, join, leave
+from dlgm.cli.options import AsJson, DataName, Offline, Quiet, Seed, settings_mistakes, users_mistakes, widths, writable
+from dlgm.cli.processes import Coordinator, Distributed, NumProcesses, ProcessId, join, part_company
 from dlgm.cli.rows import rows_to_fit
 from dlgm.cli.tables import (
     ChunkRows,
@@ -80,6 +80,9 @@ def fit(
         Path | None,
         typer.Option(help="Folder for checkpoints. Default: OUT.checkpoints, which goes when OUT is written."),
     ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="Time between checkpoints; what a kill can cost at most.")
+    ] = 60.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that the checkpoints are of.")] = False,
     gradient_noise: Annotated[
         bool, typer.Option("--gradient-noise", help="Afterwards, measure the gradient's signal-to-noise by estimator.")
@@ -199,28 +202,34 @@ def fit(
     if history is not None:
         watchers.append(JsonlHistory(history))
     described = {"config": training.to_dict()}
-    kept = Checkpoints(checkpoints or out.with_name(f"{out.name}.checkpoints"), resume=resume)
+    kept = Checkpoints(checkpoints or out.with_name(f"{out.name}.checkpoints"), resume=resume, every=checkpoint_every)
+    if resume and speaks and not kept.paths():
+        print(f"dlgm: {kept.folder}: nothing there to resume; this run starts at the beginning.", file=sys.stderr)
     try:
-        fitted = train(
-            config,
-            rows.train.values,
-            rows.train.mask,
-            valid=rows.valid.values,
-            valid_mask=rows.valid.mask,
-            config=training,
-            watchers=watchers,
-            checkpoints=kept,
-            chunk_rows=chunk_rows,
-        )
+        with users_mistakes():
+            fitted = train(
+                config,
+                rows.train.values,
+                rows.train.mask,
+                valid=rows.valid.values,
+                valid_mask=rows.valid.mask,
+                config=training,
+                watchers=watchers,
+                checkpoints=kept,
+                chunk_rows=chunk_rows,
+            )
     except CheckpointError as error:
-        hint = "" if resume else " At the command line, --resume goes on with it."
-        raise UsageError(f"{error}{hint}") from error
+        part_company()
+        raise UsageError(str(error)) from error
     except Interrupted as stop:
+        part_company()
         print(f"dlgm: {stop} Go on with the same command and --resume.", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
     except ProcessLostError as error:
-        leave(f"{error} Start all of them again with --resume: the checkpoints are in {kept.folder}.")
+        advice = f"Start all of them again with --resume: the checkpoints are in {kept.folder}."
+        raise UsageError(f"{error} {advice}") from error
     except NonFiniteError as error:
+        part_company()
         # Beside the file that was asked for: an earlier model there may be worth more than this one.
         rescued = out.with_suffix(".last-good.dlgm")
         if speaks:
@@ -228,6 +237,7 @@ def fit(
         if speaks and checkpoints is None:
             kept.remove()  # resumed, the run would only stop there again
         raise UsageError(f"{str(error).split(' The last good')[0]} The last good weights: {rescued}.") from error
+    part_company()
     if not speaks:
         return
     save_model(out, SavedModel(fitted.model, config, rows.described, described))
@@ -263,7 +273,8 @@ def fit(
         )
         if shift := rows.valid.shift():
             typer.echo(
-                f"That is in your own units; the bounds shown while training, of scaled rows, are {-shift:+.2f}."
+                f"That is in your own units; the bounds shown while training, of scaled rows, are {abs(shift):.2f} "
+                f"{'lower' if shift > 0 else 'higher'}."
             )
         typer.echo(f"Latents in use: {used}.")
         for estimator, ratio in (summary["gradient_signal_to_noise"] or {}).items():

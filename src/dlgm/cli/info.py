@@ -19,10 +19,11 @@ def info(
 
     Example: dlgm info digits.dlgm
     """
-    from dlgm.artifact import describe_model
+    from dlgm.artifact import check_model, describe_model
 
     with users_mistakes():
         saved = describe_model(model)
+        check_model(model)
     config, parameters = saved.config.to_dict(), saved.parameters
     if as_json:
         from dlgm.files import to_json

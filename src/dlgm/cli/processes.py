@@ -9,6 +9,7 @@ import typer
 from dlgm.cli.errors import UsageError
 
 _PANEL = "Several processes"
+_joined = False  # with others, and not yet parted
 Distributed = Annotated[
     bool,
     typer.Option(
@@ -42,6 +43,7 @@ def join(distributed: bool, coordinator: str | None, num_processes: int | None, 
 
     import jax
 
+    global _joined
     # The library that CPUs talk through greets on the standard output, which is for results.
     results = os.dup(1)
     os.dup2(2, 1)
@@ -50,10 +52,24 @@ def join(distributed: bool, coordinator: str | None, num_processes: int | None, 
         jax.distributed.initialize(coordinator, num_processes, process_id)
     except (RuntimeError, ValueError) as error:
         raise UsageError(f"--distributed: {str(error).splitlines()[0]}") from error
+    _joined = True
     return jax.process_index() == 0
 
 
-def leave(message: str) -> NoReturn:
-    """End at once, with a message. An ordinary exit would wait for the processes that have gone."""
-    print(f"dlgm: {message}", file=sys.stderr, flush=True)
-    os._exit(1)
+def part_company() -> None:
+    """Where all processes are in step, after training: from here on, each is by itself and may take its time."""
+    global _joined
+    if _joined:
+        import jax
+
+        jax.distributed.shutdown()
+        _joined = False
+
+
+def leave(code: int) -> NoReturn:
+    """Exit. While others may still wait for this process, at once: an ordinary exit would wait for them in turn."""
+    if _joined:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

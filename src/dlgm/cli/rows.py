@@ -42,7 +42,7 @@ class Part:
         import numpy as np
 
         if not isinstance(self.values, np.ndarray):
-            return Part(*self.values.read(np.arange(len(self))[rows]), self.schema, self.notes)
+            return Part(*self.values.read(np.arange(*rows.indices(len(self)))), self.schema, self.notes)
         return Part(self.values[rows], None if self.mask is None else self.mask[rows], self.schema, self.notes)
 
     def log_jacobian(self) -> "np.ndarray":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import AsJson, DataName, ModelFile, Offline, Quiet, Seed, load_saved, writable
+from dlgm.cli.options import AsJson, DataName, ModelFile, Offline, Quiet, Seed, load_saved, users_mistakes, writable
 from dlgm.cli.rows import rows_to_score
 from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, print_notes
 
@@ -82,16 +82,18 @@ def score(
 
     with Progress(console=console, disable=not (shown and console.is_terminal), transient=True) as bar:
         task = bar.add_task(f"score {data}", total=len(rows))
-        scores = log_likelihood(
-            saved.model,
-            rows.values,
-            rows.mask,
-            num_samples=samples,
-            key=jax.random.key(seed),
-            progress=tell,
-        )
+        with users_mistakes():  # a file that is read as it is scored may have a bad cell anywhere
+            scores = log_likelihood(
+                saved.model,
+                rows.values,
+                rows.mask,
+                num_samples=samples,
+                key=jax.random.key(seed),
+                progress=tell,
+            )
     # To the user's own units; a data set with a name is in them already.
-    scores = scores._replace(log_p=scores.log_p + rows.log_jacobian(), bound=scores.bound + rows.log_jacobian())
+    jacobian = rows.log_jacobian()
+    scores = scores._replace(log_p=scores.log_p + jacobian, bound=scores.bound + jacobian)
     seconds = time.perf_counter() - began
     split = None if is_file(data) else split or "test"
     if out is not None:

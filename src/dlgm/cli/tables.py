@@ -144,7 +144,7 @@ def print_schema(table: "Table | LargeTable") -> None:
 
     from dlgm.data.schema import HEADINGS, listing
 
-    title = f"{table.name}: {len(table):,} rows, {len(table.schema.columns):,} columns"
+    title = f"{table.name}: {_count(len(table), 'row')}, {_count(len(table.schema.columns), 'column')}"
     grid = Grid(*HEADINGS, title=escape(title))
     for line in listing(table.schema, table.mask):
         grid.add_row(*map(escape, line))  # a user's words are no markup
@@ -156,3 +156,7 @@ def print_notes(notes: Iterable[str]) -> None:
     """What is worth knowing about a file, a line each."""
     for note in notes:
         typer.echo(f"Note: {note}.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

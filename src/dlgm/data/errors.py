@@ -29,6 +29,22 @@ class SchemaError(DataError, ValueError):
     """A schema is not what it should be, or rows do not fit it."""
 
 
+class CellError(SchemaError):
+    """A cell that its column cannot hold, in `row`, counted from 0."""
+
+    def __init__(self, column: str, expected: str, got: str, row: int, advice: str) -> None:
+        super().__init__(
+            f"column {column!r}: expected {expected}; got {got} in row {row + 1:,} (counting from 1). {advice}"
+        )
+        self.row = row
+        self._rest = column, expected, got, advice
+
+    def at(self, row: int) -> "CellError":
+        """The same cell, of a part of a table, by its row in the whole."""
+        column, expected, got, advice = self._rest
+        return CellError(column, expected, got, row, advice)
+
+
 def damaged(path: Path, *, expected: str, got: str) -> DataFileError:
     """The error to raise for a file that is not what it should be."""
     return DataFileError(f"{path}: expected {expected}; got {got}. Fetch the file again.")

@@ -18,6 +18,7 @@ from dlgm.data.archives import unpack
 from dlgm.data.bars import download_bar
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError
 from dlgm.data.sources import PublishedFile, Source, size_in_words
+from dlgm.files import flush_folder
 from dlgm.locking import only_one
 
 OFFLINE_VARIABLE = "DLGM_OFFLINE"
@@ -214,6 +215,7 @@ def _move(staged: Path, path: Path) -> None:
         os.fsync(file.fileno())
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(staged, path)
+    flush_folder(path.parent)
 
 
 def _offline(source: Source, folder: Path, wanted: Sequence[PublishedFile]) -> str:

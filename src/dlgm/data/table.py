@@ -1,7 +1,7 @@
 """A user's own rows: what a file or folder holds, with its holes and its schema."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from dlgm.data.formats.mat import read_mat_array
 from dlgm.data.formats.parquet import read_parquet
 from dlgm.data.schema import Schema, infer_schema
 from dlgm.data.schema.arrays import constant_columns
-from dlgm.data.schema.column import Category
+from dlgm.data.schema.cells import plain, shown, to_numbers
+from dlgm.data.schema.column import CODED, Category
 
 # How a name ends, and who reads it; `.gz` may follow.
 READERS: dict[str, Callable[[Path, Reading], Content]] = {
@@ -154,7 +155,7 @@ def read_table(
         values, mask = schema.encode(rows, missing=missing)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
-    notes = (*notes, *_remarks(schema, values, mask))
+    notes = (*notes, *_nearly_numbers(schema, rows, missing), *_remarks(schema, values, mask))
     return Table(path.name, values, mask, schema, content.shape, notes, tuple(missing))
 
 
@@ -203,19 +204,41 @@ def _chosen(content: Content, schema: Schema | None, drop: Sequence[str]) -> tup
             raise SchemaError("Only columns with names can be dropped; the file is an array.")
         return rows, notes
     rows.columns = [str(name) for name in rows.columns]
-    if unknown := [name for name in drop if name not in rows.columns]:
-        raise SchemaError(
-            f"Expected the names of columns to drop; got {unknown[0]!r}. There are: {listed(list(rows.columns))}."
-        )
-    rows = rows.drop(columns=list(drop))
-    if not rows.shape[1]:
-        raise SchemaError("Expected at least one column; there is none.")
+    columns, remarks = choose_columns(list(rows.columns), schema, drop)
     if not len(rows):
         raise SchemaError("Expected at least one row; there is none.")
-    known = set(rows.columns if schema is None else schema.names)
-    if extra := [name for name in rows.columns if name not in known]:
-        notes = (*notes, f"columns that the schema does not have were left out: {listed(extra)}")
-    return rows, notes
+    return rows[columns], (*notes, *remarks)
+
+
+def choose_columns(
+    names: Sequence[str], schema: Schema | None, drop: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """The names without those that nobody wants, and what to say about it."""
+    if unknown := [name for name in drop if name not in names]:
+        raise SchemaError(
+            f"Expected the names of columns to drop; got {unknown[0]!r}. There are: {listed(list(names))}."
+        )
+    chosen = [name for name in names if name not in drop]
+    if not chosen:
+        raise SchemaError("Expected at least one column; there is none.")
+    known = set(chosen if schema is None else schema.names)
+    extra = [name for name in chosen if name not in known]
+    return chosen, (f"columns that the schema does not have were left out: {listed(extra)}",) if extra else ()
+
+
+def _nearly_numbers(schema: Schema, rows: Any, missing: Sequence[str]) -> Iterator[str]:
+    """Columns of categories which nearly all look like numbers: a stray text may stand for a hole."""
+    for column in () if isinstance(rows, np.ndarray) else schema.columns:
+        cells = plain(column.name, rows[column.name], missing)
+        if column.kind not in CODED or not cells.is_text:
+            continue
+        seen = cells.seen
+        texts = seen[np.isnan(to_numbers(seen))]
+        if 0 < len(texts) <= 0.1 * len(seen):
+            yield (
+                f"column {column.name!r} would be numbers but for {len(texts):,} of {len(seen):,} cells, such as "
+                f"{shown(texts[0])}. If that stands for a hole, say so (missing, --missing)"
+            )
 
 
 def _remarks(

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -91,18 +92,26 @@ def map_rows(
 ) -> Any:
     """`f(rows, mask, hashes)` over blocks of rows, its results put together; `progress` is told the rows done.
 
-    Rows of a source, or of an array mapped from a file, are read some thousand at a time.
+    Rows of a source, or of an array mapped from a file, are read some thousand at a time, the next in the background.
     """
-    if isinstance(rows, np.memmap):
+    if isinstance(rows, np.memmap) and rows.ndim == 2:
         rows, mask = ArraySource(rows, mask), None
     if not isinstance(rows, RowSource):
         return _map_blocks(f, *as_rows(model, rows, mask), size, progress)
-    read, results = max(1, _READ // size) * size, []
-    for start in range(0, max(1, rows.shape[0]), read):
-        index = np.arange(start, min(start + read, rows.shape[0]))
-        piece = rows_named(index, partial(as_rows, model), *rows.read(index))
-        told = None if progress is None else lambda done, start=start: progress(start + done)
-        results.append(_map_blocks(f, *piece, size, told))
+    each, results = max(1, _READ // size) * size, []
+
+    def read(start: int) -> tuple[Any, Any]:
+        index = np.arange(start, min(start + each, rows.shape[0]))
+        return rows_named(index, partial(as_rows, model), *rows.read(index))
+
+    with ThreadPoolExecutor(1, thread_name_prefix="dlgm-reader") as reader:
+        ahead = reader.submit(read, 0)
+        for start in range(0, max(1, rows.shape[0]), each):
+            piece = ahead.result()
+            if start + each < rows.shape[0]:
+                ahead = reader.submit(read, start + each)
+            told = None if progress is None else lambda done, start=start: progress(start + done)
+            results.append(_map_blocks(f, *piece, size, told))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
 
 

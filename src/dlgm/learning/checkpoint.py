@@ -4,9 +4,10 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -14,13 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlgm.files import to_json
+from dlgm.learning.mesh import by_first
 from dlgm.learning.step import State
 from dlgm.locking import only_one
 from dlgm.model import Model
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm checkpoint", 1
-_SUFFIX = ".checkpoint"
+DIGEST = "'s digest"  # ends the names of what is described by a digest
+_SUFFIX, _DAMAGED, _LOCK = ".checkpoint", ".damaged", "lock"
 
 
 class CheckpointError(RuntimeError):
@@ -71,26 +74,41 @@ class Checkpoints:
     def held(self) -> Iterator[None]:
         """Inside, the folder is this run's alone. The system lets go of it with the process, however that ends.
 
-        Of several processes the first one holds it, and writes; all read.
+        Of several processes the first one holds it, reads and writes; the others need not see it.
         """
-        if jax.process_index() > 0:
-            yield
-            return
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"{self.folder}: cannot be a folder for checkpoints ({error.strerror}).") from None
-        with only_one(self.folder / "lock", waiting=self._taken):
-            if not self.resume and self.paths():
-                raise CheckpointError(
-                    f"{self.folder}: holds the checkpoints of an earlier run. Resume it, or choose another folder."
-                )
+        with ExitStack() as stack:
+            by_first(lambda: self._hold(stack), CheckpointError)
             yield
 
-    def remove(self) -> None:
-        """Take away the checkpoints, and the folder unless something else is in it."""
-        for path in [*self.paths(), self.folder / "lock"]:
+    def _hold(self, stack: ExitStack) -> bytes:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            locked = stack.enter_context(only_one(self.folder / _LOCK, waiting=self._taken))
+        except OSError as error:
+            raise CheckpointError(f"{self.folder}: cannot be a folder for checkpoints ({error.strerror}).") from None
+        if not locked:
+            warnings.warn(f"{self.folder}: has no locks. See to it that no other run uses it.", stacklevel=2)
+        if not self.resume and self.paths():
+            raise CheckpointError(
+                f"{self.folder}: holds the checkpoints of an earlier run. Resume it (resume=True, --resume), or choose "
+                "another folder."
+            )
+        self._sweep()
+        return b""
+
+    def _sweep(self) -> None:
+        """Take away what a kill in the middle of writing has left."""
+        for path in self.folder.glob(f".step-*{_SUFFIX}.*"):
             path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Take away the checkpoints, and the folder unless something else is in it or another run has it."""
+        if not self.folder.is_dir():
+            return
+        with suppress(CheckpointError), only_one(self.folder / _LOCK, waiting=self._taken):
+            self._sweep()
+            for path in [*self.paths(), *self.folder.glob(f"step-*{_DAMAGED}"), self.folder / _LOCK]:
+                path.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
@@ -105,10 +123,12 @@ class Checkpoints:
 
     def save(self, snapshot: Snapshot, described: dict[str, Any]) -> Path:
         """Write a checkpoint, then remove the oldest. `described` is what a resuming run must agree with."""
-        self._saved_at = time.monotonic()
+        written = by_first(lambda: self._write(snapshot, described), CheckpointError)
+        self._saved_at = time.monotonic()  # not before: writing may take longer than `every`
+        return self.folder / written.decode()
+
+    def _write(self, snapshot: Snapshot, described: dict[str, Any]) -> bytes:
         path = self.folder / f"step-{int(snapshot.state.step):010d}{_SUFFIX}"
-        if jax.process_index() > 0:
-            return path
         tensors = {f"state.{name}": array for name, array in _arrays(snapshot.state).items()}
         tensors |= {f"best.{name}": array for name, array in _arrays(snapshot.best).items()}
         text = {
@@ -127,20 +147,40 @@ class Checkpoints:
             kept = self.paths()
             last = f" The last good one is {kept[-1]}." if kept else ""
             raise CheckpointError(f"{path}: cannot be written ({error.strerror}).{last}") from None
-        for old in self.paths()[: -self.keep]:
+        others = [other for other in self.paths() if other != path]
+        for old in others[: max(0, len(others) - self.keep + 1)]:
             old.unlink(missing_ok=True)
-        return path
+        return path.name.encode()
 
     def load(self, like: Snapshot, described: dict[str, Any]) -> Snapshot | None:
         """The newest checkpoint that is whole, or none. `like` has the shapes; another run's checkpoint is refused."""
-        for path in reversed(self.paths()):
+        found: list[Snapshot] = []
+        content = by_first(lambda: self._newest(like, described, found), CheckpointError)
+        if not content:
+            return None
+        if not found:  # not the first process
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / "received"
+                path.write_bytes(content)
+                found.append(_read(path, like, described))
+        return found[0]
+
+    def _newest(self, like: Snapshot, described: dict[str, Any], found: list[Snapshot]) -> bytes:
+        """The content of the newest checkpoint that is whole, what it says in `found`; or nothing."""
+        there = self.paths()
+        for path in reversed(there):
             try:
-                return _read(path, like, described)
-            except (TensorFileError, OSError) as error:
-                warnings.warn(f"{path}: passed over: {error}. The one before it is used.", stacklevel=2)
-        if self.paths():
+                found.append(_read(path, like, described))
+                return path.read_bytes() if jax.process_count() > 1 else b"found"
+            except TensorFileError as error:
+                # Out of the way, or it would be counted among those that are kept.
+                path.rename(path.with_suffix(_DAMAGED))
+                warnings.warn(f"{path}: passed over: {error}.", stacklevel=2)
+            except OSError as error:
+                warnings.warn(f"{path}: passed over: {error}.", stacklevel=2)
+        if there:
             raise CheckpointError(f"{self.folder}: no checkpoint there can be read. Remove it to start afresh.")
-        return None
+        return b""
 
 
 def _read(path: Path, like: Snapshot, described: dict[str, Any]) -> Snapshot:
@@ -150,12 +190,16 @@ def _read(path: Path, like: Snapshot, described: dict[str, Any]) -> Snapshot:
             f"{path}: expected {FORMAT!r}, version {VERSION}; got {text.get('format')!r}, {text.get('version')}."
         )
     then, now = parse_json(text["run"]), json.loads(to_json(described, indent=None))
-    for name in sorted({*then, *now}):
-        if then.get(name) != now.get(name):
-            raise CheckpointError(
-                f"{path}: is of a run with {name} {_brief(then.get(name))}; this one has {_brief(now.get(name))}. "
-                "Resume with the same data and settings, or choose another folder."
-            )
+    for name in [*now, *(name for name in then if name not in now)]:
+        if then.get(name) == now.get(name):
+            continue
+        if name.endswith(DIGEST):
+            difference = f"with other {name.removesuffix(DIGEST)}."
+        else:
+            difference = f"with {name} {_brief(then.get(name))}; this one has {_brief(now.get(name))}."
+        raise CheckpointError(
+            f"{path}: is of a run {difference} Resume with the same data and settings, or choose another folder."
+        )
     return Snapshot(
         _restored("state.", tensors, like.state),
         _restored("best.", tensors, like.best),
@@ -177,8 +221,9 @@ def _plain(leaf: Any) -> Any:
 
 
 def _arrays(tree: Any) -> dict[str, np.ndarray]:
+    # This process's own copy: with arrays of all processes, it could not compute alone.
     return {
-        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(_plain(leaf))
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(_plain(leaf.addressable_data(0)))
         for path, leaf in jax.tree.leaves_with_path(tree)
     }
 

@@ -29,6 +29,8 @@ _PIECES = 2**31 - 1
 class AbstractFeed(ABC):
     """Batches for any step."""
 
+    chunk_steps: int  # steps between one shuffle and the next, on which the order of rows depends
+
     @abstractmethod
     def batches(self, epoch: int, n: int) -> tuple[Batches, int]:
         """What step `n` of an epoch (both from 0) needs, and the first step after it that needs something else."""
@@ -51,7 +53,7 @@ class ResidentFeed(AbstractFeed):
     ) -> None:
         self._rows, self._mask = replicated((rows, mask), mesh)
         self._key, self._num_rows, self._batch_size, self._mesh = key, len(rows), batch_size, mesh
-        self._steps = len(rows) // batch_size
+        self._steps = self.chunk_steps = len(rows) // batch_size
         self._now: tuple[int, Resident] | None = None
 
     def batches(self, epoch: int, n: int) -> tuple[Batches, int]:
@@ -79,32 +81,40 @@ class StreamedFeed(AbstractFeed):
         key: Key[Array, ""],
         batch_size: int,
         chunk_rows: int,
+        epochs: int,
         mesh: Mesh,
     ) -> None:
         self._source, self._check, self._batch_size, self._mesh = source, check, batch_size, mesh
-        self._key = key
+        self._key, self._epochs = key, epochs
         self._num_rows = source.shape[0]
         self._steps = self._num_rows // batch_size
+        own = [i for i, device in enumerate(mesh.devices.flat) if device.process_index == jax.process_index()]
+        if not own:
+            raise ValueError("mesh: expected a device of every process; this one has none in it.")
+        each = batch_size // mesh.size
+        # The places in a batch that belong to this process's devices, and where among them each device's begin.
+        self._slots = np.concatenate([np.arange(i * each, (i + 1) * each) for i in own])
+        self._starts = {i * each: slice(k * each, (k + 1) * each) for k, i in enumerate(own)}
         num_chunks = max(1, -(-self._steps * batch_size // max(chunk_rows, batch_size)))
-        self._chunk_steps = -(-self._steps // num_chunks)
+        self.chunk_steps = -(-self._steps // num_chunks)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="dlgm-reader")
         self._ahead: dict[tuple[int, int], Future[Chunk]] = {}
         self._now: tuple[tuple[int, int], Chunk] | None = None
 
     def batches(self, epoch: int, n: int) -> tuple[Batches, int]:
         """The chunk that holds step `n`; the reading of the one after it begins."""
-        c = n // self._chunk_steps
-        stop = min((c + 1) * self._chunk_steps, self._steps)
+        c = n // self.chunk_steps
+        stop = min((c + 1) * self.chunk_steps, self._steps)
         if self._now is None or self._now[0] != (epoch, c):
             self._now = None  # its memory is free for the next
             reading = self._ahead.pop((epoch, c), None) or self._reader.submit(self._read, epoch, c)
             self._now = (epoch, c), reading.result()
             after = (epoch, c + 1) if stop < self._steps else (epoch + 1, 0)
-            self._ahead = {after: self._reader.submit(self._read, *after)}
+            self._ahead = {after: self._reader.submit(self._read, *after)} if after[0] < self._epochs else {}
         return self._now[1], stop
 
     def _read(self, epoch: int, c: int) -> Chunk:
-        slots = self._order(epoch, c)[:, self._local_slots()]
+        slots = self._order(epoch, c)[:, self._slots]
         index, place = np.unique(slots, return_inverse=True)
         rows, mask = rows_named(index, self._check, *self._source.read(index))
         place = place.reshape(slots.shape)
@@ -112,21 +122,25 @@ class StreamedFeed(AbstractFeed):
 
         def put(array: np.ndarray) -> Array:
             ordered = array[place]
-            if len(ordered) < self._chunk_steps:  # one shape for all, so that one program serves them
+            if len(ordered) < self.chunk_steps:  # one shape for all, so that one program serves them
                 ordered = np.concatenate(
-                    [ordered, np.zeros((self._chunk_steps - len(ordered), *ordered.shape[1:]), ordered.dtype)]
+                    [ordered, np.zeros((self.chunk_steps - len(ordered), *ordered.shape[1:]), ordered.dtype)]
                 )
-            shape = (self._chunk_steps, self._batch_size, array.shape[1])
-            return jax.make_array_from_process_local_data(sharding, ordered, shape)
+            shape = (self.chunk_steps, self._batch_size, array.shape[1])
 
-        first = replicated(jnp.asarray(c * self._chunk_steps), self._mesh)
+            def part(index: Any) -> np.ndarray:
+                return ordered[:, self._starts[index[1].start or 0]]
+
+            return jax.make_array_from_callback(shape, sharding, part)
+
+        first = replicated(jnp.asarray(c * self.chunk_steps), self._mesh)
         return Chunk(put(rows), None if mask is None else put(mask), first)
 
     def _order(self, epoch: int, c: int) -> Int[np.ndarray, "steps b"]:
         """The rows of a chunk, step by step."""
-        size, num_chunks = self._chunk_steps * self._batch_size, -(-self._steps // self._chunk_steps)
+        size, num_chunks = self.chunk_steps * self._batch_size, -(-self._steps // self.chunk_steps)
         last = c == num_chunks - 1
-        steps = self._steps - c * self._chunk_steps if last else self._chunk_steps
+        steps = self._steps - c * self.chunk_steps if last else self.chunk_steps
         if num_chunks == 1:
             members = np.arange(self._num_rows)
         else:
@@ -134,12 +148,6 @@ class StreamedFeed(AbstractFeed):
             members = np.sort(_dealt(pieces, self._num_rows, c * size, self._num_rows if last else (c + 1) * size))
         shuffled = members[np.asarray(_order(self._key, epoch, c, len(members)))]
         return shuffled[: steps * self._batch_size].reshape(steps, self._batch_size)
-
-    def _local_slots(self) -> slice:
-        """The places in a batch that belong to this process's devices."""
-        mine = [i for i, device in enumerate(self._mesh.devices.flat) if device.process_index == jax.process_index()]
-        each = self._batch_size // self._mesh.size
-        return slice(mine[0] * each, (mine[-1] + 1) * each)
 
     def close(self) -> None:
         """Stop reading ahead."""

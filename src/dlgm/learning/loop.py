@@ -1,7 +1,9 @@
 """The loop around the compiled steps: it owns the clock, the watchers, the checkpoints and the decision to stop."""
 
 import hashlib
+import re
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,12 +18,12 @@ from jaxtyping import Bool, Int, Shaped
 
 from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.inference.rows import as_rows
-from dlgm.learning.checkpoint import Checkpoints, Snapshot
+from dlgm.learning.checkpoint import DIGEST, CheckpointError, Checkpoints, Snapshot
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
-from dlgm.learning.mesh import agreed, company, local, make_mesh, replicated
+from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
@@ -121,11 +123,13 @@ def fit(
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
     built = model if isinstance(model, Model) else build_model(model, key=key_model)
     config.check_for(built.generative.observation.name, validated=valid is not None)
-    if isinstance(rows, np.memmap):
+    if isinstance(rows, np.memmap) and rows.ndim == 2:
         rows, mask = ArraySource(rows, mask), None
     elif jax.process_count() > 1 and not isinstance(rows, RowSource):
-        # Every process takes the rows of its own devices only, and does so as from any source.
+        # Every process takes the rows of its own devices only, and does so as from any source; all in one chunk, since
+        # they are in memory anyway, and so in the order that they have with a single process.
         rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built)), None
+        chunk_rows = len(rows.rows)
     streamed = isinstance(rows, RowSource)
     if streamed:
         index = _spread(*rows.shape)
@@ -135,6 +139,7 @@ def fit(
         sample, sample_mask = rows, mask
     if valid is not None:
         valid, valid_mask = _as_data("valid", valid, valid_mask, model=built)
+    made = model.to_dict() if isinstance(model, ModelConfig) else {}
     if isinstance(model, ModelConfig):
         model = initialise(built, sample, sample_mask)
 
@@ -155,7 +160,13 @@ def fit(
         if streamed:
             chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
             feed: AbstractFeed = StreamedFeed(
-                rows, partial(as_rows, built), key=key_run, batch_size=batch_size, chunk_rows=chunk_rows, mesh=mesh
+                rows,
+                partial(as_rows, built),
+                key=key_run,
+                batch_size=batch_size,
+                chunk_rows=chunk_rows,
+                epochs=config.epochs,
+                mesh=mesh,
             )
         else:
             feed = ResidentFeed(rows, mask, key=key_run, batch_size=batch_size, mesh=mesh)
@@ -173,9 +184,13 @@ def fit(
             described={
                 **config.to_dict(),
                 "batch_size": batch_size,
-                "model": _shapes(at.best),
+                **{f"the model's {name}": value for name, value in made.items()},
+                f"model{DIGEST}": _make(built),
+                "objective in detail": _without_addresses(objective),
                 "rows": list(rows.shape),
-                "rows' digest": _digest(sample, sample_mask),
+                f"training data{DIGEST}": _digest(sample, sample_mask),
+                f"validation data{DIGEST}": None if valid is None else _digest(valid, valid_mask),
+                "steps a chunk": feed.chunk_steps,
             },
         )
         if checkpoints is not None:
@@ -187,16 +202,19 @@ def fit(
         for watcher in watchers:
             stack.enter_context(watcher)
             watcher.start(config.epochs, at.history)
-        begin = time.perf_counter() - at.seconds
+        training.began = time.perf_counter() - at.seconds
         while not training.finished(at):
             record = training.epoch(at)
-            at.seconds = time.perf_counter() - begin
+            at.seconds = time.perf_counter() - training.began
             at.history.append({**record, "seconds": at.seconds})
             for watcher in watchers:
                 watcher.epoch(at.history[-1])
             training.save_if_due(at)
         if checkpoints is not None:
-            checkpoints.save(at, training.described)
+            try:
+                checkpoints.save(at, training.described)
+            except CheckpointError as error:  # the run is done: what it has learned shall not be lost with its record
+                warnings.warn(str(error), stacklevel=2)
     if not at.best_epoch:
         at.best, at.best_epoch = at.state.averaged, len(at.history)
     return Fitted(local(at.best), at.history, at.best_epoch, at.seconds, len(at.history) < config.epochs)
@@ -216,6 +234,7 @@ class _Training:
     signals: Signals
     checkpoints: Checkpoints | None
     described: dict[str, Any]  # what must be the same for a run to be resumed
+    began: float = 0.0  # by the clock, as if the run had never been interrupted
     _pace: int = 1  # steps between two looks at the clock
 
     def finished(self, at: Snapshot) -> bool:
@@ -234,8 +253,7 @@ class _Training:
         before = (epoch - 1) * self.steps_per_epoch
         n = first = int(at.state.step) - before
         while n < self.steps_per_epoch:
-            batches, end = self.feed.batches(epoch - 1, n)
-            n = self._advance(at, batches, before, n, end)
+            n = self._advance(at, epoch, before, n)
             if n < self.steps_per_epoch:
                 self.save_if_due(at)
         elapsed = time.perf_counter() - began
@@ -257,8 +275,9 @@ class _Training:
             "rows_per_second": (n - first) * self.batch_size / elapsed,
         }
 
-    def _advance(self, at: Snapshot, batches: Any, before: int, n: int, end: int) -> int:
+    def _advance(self, at: Snapshot, epoch: int, before: int, n: int) -> int:
         """Some steps: as many as leave time to answer a signal."""
+        batches, end = everyone(lambda: self.feed.batches(epoch - 1, n))
         began = time.perf_counter()
         stop = min(end, n + self._pace)
         at.state = self.run(at.state, batches, before + stop)
@@ -293,10 +312,12 @@ class _Training:
         (due, _), (_, signal) = agreed(self.checkpoints.due(), self.signals.received or 0)
         if not due and not signal:
             return
+        at.seconds = time.perf_counter() - self.began
         path = self.checkpoints.save(at, self.described)
         if signal:
+            epoch = min(len(at.history) + 1, self.config.epochs)
             raise Interrupted(
-                f"Stopped at step {int(at.state.step)}, in epoch {len(at.history) + 1} of {self.config.epochs}; the "
+                f"Stopped at step {int(at.state.step)}, in epoch {epoch} of {self.config.epochs}; the "
                 f"run is saved in {path}.",
                 signal,
             )
@@ -329,17 +350,23 @@ def _spread(num_rows: int, num_columns: int) -> Int[np.ndarray, " k"]:
 def _digest(rows: Shaped[np.ndarray, "k x"], mask: Bool[np.ndarray, "k x"] | None) -> str:
     """By which (at most some thousand) rows are known again. What lies in holes does not matter."""
     index = _spread(*rows.shape)
+    rows, mask = rows[index], None if mask is None or mask[index].all() else mask[index]
     digest = hashlib.sha256(str(rows.dtype).encode())
-    digest.update((rows[index] if mask is None else np.where(mask[index], rows[index], 0)).tobytes())
+    digest.update((rows if mask is None else np.where(mask, rows, 0)).tobytes())
     if mask is not None:
-        digest.update(np.packbits(mask[index]).tobytes())
+        digest.update(np.packbits(mask).tobytes())
     return digest.hexdigest()[:16]
 
 
-def _shapes(model: Model) -> str:
-    """By which a model's make is known again."""
+def _make(model: Model) -> str:
+    """By which a model's make is known again: its parts, their settings and shapes."""
     shapes = [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in jax.tree.leaves_with_path(model)]
-    return hashlib.sha256(str(shapes).encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{shapes} {_without_addresses(model)}".encode()).hexdigest()[:16]
+
+
+def _without_addresses(value: Any) -> str:
+    """What it is, without where in memory this process has it."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _as_data(

@@ -5,9 +5,9 @@ decide by the clock or on a signal they must decide alike.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 ROWS = "rows"
+T = TypeVar("T")
 
 # What the runtime calls a failure of somebody else; what it cannot name comes as a ValueError.
 _ELSEWHERE = re.compile(r"(ABORTED|CANCELLED|DEADLINE_EXCEEDED|INTERNAL|UNAVAILABLE|UNKNOWN): ")
@@ -75,6 +76,43 @@ def agreed(*numbers: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return numbers, numbers
     gathered = np.asarray(multihost_utils.process_allgather(np.array(numbers, np.int32))).reshape(-1, len(numbers))
     return tuple(gathered[0].tolist()), tuple(gathered.max(axis=0).tolist())
+
+
+def everyone(act: Callable[[], T]) -> T:
+    """`act()`, which every process does for itself; if it fails in one, all of them stop."""
+    if jax.process_count() == 1:
+        return act()
+    result, failure = None, None
+    try:
+        result = act()
+    except Exception as error:
+        failure = error
+    _, (failed,) = agreed(failure is not None)
+    if failure is not None:
+        raise failure
+    if failed:
+        raise ProcessLostError("Another process has stopped with an error of its own.")
+    return result  # type: ignore[return-value]
+
+
+def by_first(act: Callable[[], bytes], refusal: type[Exception]) -> bytes:
+    """What `act()` gives in the first process, which alone does it; a `refusal` there is raised in all of them."""
+    if jax.process_count() == 1:
+        return act()
+    content, failure = b"", None
+    if jax.process_index() == 0:
+        try:
+            content = act()
+        except refusal as error:
+            content, failure = str(error).encode(), error
+    (size, failed), _ = agreed(len(content), failure is not None)
+    array = np.frombuffer(content, np.uint8) if jax.process_index() == 0 else np.zeros(size, np.uint8)
+    content = np.asarray(multihost_utils.broadcast_one_to_all(array)).tobytes() if size else b""
+    if failure is not None:
+        raise failure
+    if failed:
+        raise refusal(content.decode())
+    return content
 
 
 @contextmanager

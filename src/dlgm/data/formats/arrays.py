@@ -42,7 +42,7 @@ def choose_key(path: Path, keys: list[str], key: str | None) -> str:
     if not keys:
         raise DataFileError(f"{path}: expected an array; the file holds none.")
     if key is None and len(keys) > 1:
-        raise DataFileError(f"{path}: holds several arrays; name one as key. There are: {listed(keys)}.")
+        raise DataFileError(f"{path}: holds several arrays; name one (key, --key). There are: {listed(keys)}.")
     if key is not None and key not in keys:
         raise DataFileError(f"{path}: expected an array {key!r}; there are: {listed(keys)}.")
     return keys[0] if key is None else key

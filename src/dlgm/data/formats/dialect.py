@@ -112,7 +112,7 @@ def _where_undecodable(path: Path, encoding: str, error: UnicodeError) -> str:
                     byte = line[found.start]
                     return (
                         f"line {number:,}: expected text in UTF-8; got the byte 0x{byte:02x}. Save the file as UTF-8, "
-                        "or name its encoding (latin-1, say)."
+                        "or name its encoding (encoding, --encoding: latin-1, say)."
                     )
     return f"expected text in {encoding}; got {error}."
 

@@ -1,31 +1,77 @@
 """Parquet files, through pandas and pyarrow."""
 
 import io
+import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dlgm.data.content import Content, Reading
-from dlgm.data.errors import DataFileError, one_line
+from dlgm.data.errors import DataFileError, first_twin, one_line
 from dlgm.data.files import read_content
 
 
 def read_parquet(path: Path, how: Reading) -> Content:
-    """The table of a Parquet file. Integers and truth values with holes stay what they are."""
-    import pandas as pd
-
+    """The table of a Parquet file."""
     source: Any = io.BytesIO(read_content(path)) if path.suffix == ".gz" else path
+    with open_parquet(path, source) as file:
+        try:
+            return Content(frame_of(file.read(), column_names(file.schema_arrow)))
+        except Exception as error:
+            raise DataFileError(f"{path}: damaged ({one_line(error)}).") from error
+
+
+def open_parquet(path: Path, source: Any = None) -> Any:
+    """The file, opened by pyarrow, once its columns' names have been looked at."""
+    import pyarrow.parquet
+
     try:
-        frame = pd.read_parquet(source, engine="pyarrow", dtype_backend="numpy_nullable")
+        file = pyarrow.parquet.ParquetFile(path if source is None else source)
     except PermissionError:
         raise
     except Exception as error:  # what damage raises depends on where it is
         raise DataFileError(f"{path}: expected a Parquet file; got {one_line(error)}.") from error
-    if not isinstance(frame.index, pd.RangeIndex):  # a named index is a column like any other
-        frame = frame.reset_index()
-    if not frame.columns.is_unique:
-        twin = frame.columns[frame.columns.duplicated()][0]
-        raise DataFileError(f"{path}: expected every column name once; got {twin!r} twice.")
-    return Content(narrowed(frame))
+    if twin := first_twin(file.schema_arrow.names):
+        raise DataFileError(f"{path}: expected every column name once; got {twin[0]!r} twice.")
+    return file
+
+
+def frame_of(rows: Any, columns: list[str]) -> Any:
+    """Columns of Arrow's rows, all or some of a file's, as a DataFrame.
+
+    Integers and truth values with holes stay what they are.
+    """
+    return narrowed(rows.select(columns).to_pandas(types_mapper=_nullable().get, ignore_metadata=True))
+
+
+def column_names(schema: Any) -> list[str]:
+    """Those of an Arrow schema. An index with a name is a column like any other, and the first; one without is none."""
+    named = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return sorted(named, key=lambda name: name not in index)
+
+
+@cache
+def _nullable() -> dict[Any, Any]:
+    """Pandas' types that can hold what is missing, for Arrow's."""
+    import pandas as pd
+    import pyarrow as pa
+
+    return {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.uint8(): pd.UInt8Dtype(),
+        pa.uint16(): pd.UInt16Dtype(),
+        pa.uint32(): pd.UInt32Dtype(),
+        pa.uint64(): pd.UInt64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+        pa.float32(): pd.Float32Dtype(),
+        pa.float64(): pd.Float64Dtype(),
+        pa.string(): pd.StringDtype(),
+        pa.large_string(): pd.StringDtype(),
+    }
 
 
 def narrowed(frame: Any) -> Any:

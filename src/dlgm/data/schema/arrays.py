@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from dlgm.data.errors import SchemaError
+from dlgm.data.errors import CellError
 from dlgm.data.schema.cells import FINITE, as_number, is_finite, shown
 from dlgm.data.schema.coding import MOST_COUNTS
 from dlgm.data.schema.column import Column
@@ -121,10 +121,9 @@ def check_array(names: Sequence[str], kind: str, values: Array, mask: Mask | Non
         bad = bad if mask is None else bad & mask[rows]
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise SchemaError(
-                f"column {names[column]!r}: expected {expected}; got {shown(values[rows][row, column])} in row "
-                f"{rows.start + row + 1:,} (counting from 1). Mend it, mark it missing, or type the columns otherwise."
-            )
+            got = shown(values[rows][row, column])
+            advice = "Mend it, mark it missing, or type the columns otherwise."
+            raise CellError(names[column], expected, got, rows.start + row, advice)
 
 
 def constant_columns(values: Array, mask: Mask | None) -> Bool[np.ndarray, " x"]:

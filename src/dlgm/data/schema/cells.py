@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Num, Shaped
 
-from dlgm.data.errors import SchemaError
+from dlgm.data.errors import CellError, SchemaError
 from dlgm.data.schema.column import Category
 
 LARGEST = 1e100  # a float64 can hold the squares of many such numbers, and nobody has measured a larger one
@@ -61,10 +61,7 @@ class Cells:
         bad = bad & self.observed
         if bad.any():
             row = int(np.argmax(bad))
-            raise SchemaError(
-                f"column {self.name!r}: expected {expected}; got {shown(self.values[row])} in row {row + 1:,} "
-                f"(counting from 1). {advice}"
-            )
+            raise CellError(self.name, expected, shown(self.values[row]), row, advice)
 
 
 def is_finite(values: Num[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
@@ -114,7 +111,7 @@ def plain(name: str, column: Any, missing: Sequence[str] = ()) -> Cells:
     else:
         raise SchemaError(
             f"column {name!r}: expected numbers, truth values or texts; got {content} ({dtype}). "
-            "Turn it into one of these, or leave the column out (drop)."
+            "Turn it into one of these, or leave the column out (drop, --drop)."
         )
     cells = Cells(name, values, observed, dtype, declared, ordered)
     return without(cells, missing)

@@ -113,7 +113,7 @@ def _refuse_unseen(names: Sequence[str]) -> None:
         raise SchemaError(
             f"column {names[0]!r}: expected at least one observed cell; all are missing"
             + (f" (and in {len(names) - 1:,} more: {listed(list(names[1:]))})" if len(names) > 1 else "")
-            + ". There is nothing to learn from it: leave it out (drop)."
+            + ". There is nothing to learn from it: leave it out (drop, --drop)."
         )
 
 

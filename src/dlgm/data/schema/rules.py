@@ -75,7 +75,8 @@ def _kind_of_texts(cells: Cells) -> str:
         cells.refuse(~is_number, "numbers, as in most of its rows", "Mend it, or name it as missing.")
     raise SchemaError(
         f"column {cells.name!r}: expected numbers, or at most {MANY_TEXTS} different texts; got {distinct:,} different "
-        f"ones in {len(seen):,} rows, such as {shown(seen[0])}. Leave the column out (drop), or type it as categorical."
+        f"ones in {len(seen):,} rows, such as {shown(seen[0])}. Leave the column out (drop, --drop), or "
+        "type it as categorical."
     )
 
 

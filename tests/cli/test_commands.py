@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dlgm.cli.app import app, main
+from dlgm.cli.errors import UsageError
 
 
 def run(*args):
@@ -87,6 +88,14 @@ def test_sample(model, tmp_path):
     assert (tmp_path / "s.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_info_notices_a_flipped_bit(model, tmp_path):
+    content = bytearray(Path(model).read_bytes())
+    content[-10] ^= 4
+    (tmp_path / "flipped.dlgm").write_bytes(content)
+    with pytest.raises(UsageError, match=r"flipped\.dlgm: not a dlgm model file \(damaged: its contents do not fit"):
+        run("info", tmp_path / "flipped.dlgm")
+
+
 def test_info(model):
     printed = run("info", model)
     for words in ("digits, rows as 8x8", "bernoulli", "rank-one, factorised"):
@@ -157,7 +166,7 @@ WRONG = {
     ("score", "digits", "--model", "MODEL", "--out", "a.txt"): "--out: expected a name ending in .csv; got 'a.txt'.",
     ("score", "binarized-mnist", "--model", "MODEL"): "DLGM_DATA",
     ("sample", "--model", "MODEL", "--out", "a.jpg"): "--out: expected a name ending in .csv or .npy or .png",
-    ("info", "README"): "README: not a dlgm model file, or damaged",
+    ("info", "README"): "README: not a dlgm model file (not a safetensors file, or a damaged one",
 }
 
 

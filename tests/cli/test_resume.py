@@ -83,6 +83,14 @@ def test_an_unfinished_run_is_neither_overwritten_nor_mixed_up_but_resumed(inter
         np.testing.assert_array_equal(a, b)
 
 
+def test_nothing_to_resume_is_said(tmp_path, run):
+    code, _, err = run(
+        ["fit", "digits", "--latent", "2", "--hidden", "4", "--epochs", "1", "--quiet", "--resume"], tmp_path
+    )
+    assert code == 0
+    assert err == "dlgm: digits.dlgm.checkpoints: nothing there to resume; this run starts at the beginning.\n"
+
+
 def start_two(args, cwd):
     """The command in two processes that have joined."""
     with socket.socket() as probe:

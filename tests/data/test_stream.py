@@ -1,7 +1,9 @@
 """Files that stay on the disk: the same rows as when they are read whole, a part at a time."""
 
+import errno
 import gc
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dlgm.cli.app import app
+from dlgm.cli.errors import UsageError
 from dlgm.data import ArraySource, DataError, read_table, stream
 from dlgm.data.stream import WithoutRows, open_large
 
@@ -63,6 +66,42 @@ def test_a_category_that_comes_up_late_is_named(tmp_path, small_batches):
     late.to_parquet(path)
     with pytest.raises(DataError, match=r"people\.parquet: column 'size': .*'XL' in row 251 "):
         open_large(path, schema=schema)
+
+
+def test_an_index_is_a_column_if_it_has_a_name(tmp_path, small_batches):
+    path = tmp_path / "people.parquet"
+    for name, names in (("who", ["who", *FRAME.columns]), (None, list(FRAME.columns))):
+        FRAME.set_axis(pd.Index(RNG.permutation(300), name=name)).to_parquet(path)
+        assert read_table(path).schema.names == open_large(path).schema.names == names
+
+
+def test_a_column_to_drop_that_is_not_there(tmp_path):
+    path = tmp_path / "people.parquet"
+    FRAME.to_parquet(path)
+    assert open_large(path, drop=["size"]).schema.names == ["weight", "children", "member"]
+    for reader in (read_table, open_large):
+        with pytest.raises(DataError, match=r"people\.parquet: Expected the names of columns to drop; got 'nope'"):
+            reader(path, drop=["nope"])
+
+
+def test_columns_that_the_schema_does_not_have(tmp_path, small_batches):
+    schema = open_large_schema(tmp_path)
+    FRAME.assign(more=1).to_parquet(tmp_path / "more.parquet")
+    assert open_large(tmp_path / "more.parquet", schema=schema).notes == (
+        "columns that the schema does not have were left out: more",
+    )
+
+
+def test_no_room_to_unpack(tmp_path, monkeypatch):
+    def full(descriptor, start, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    FRAME.to_parquet(tmp_path / "people.parquet")
+    with pytest.raises(DataError, match=r"people\.parquet: cannot be unpacked into .* \(No space left on device\)\."):
+        open_large(tmp_path / "people.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["people.parquet"]
 
 
 def open_large_schema(folder):
@@ -126,3 +165,24 @@ def test_fit_and_score_a_file_on_the_disk(tmp_path, small_batches, monkeypatch):
     parts = json.loads(run(*asked))
     assert parts["rows"] == 300
     np.testing.assert_allclose(parts["mean_log_p"], whole["mean_log_p"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [1234, 1233])  # the first one is held out
+def test_a_bad_cell_is_named_by_its_row_in_the_file(bad, tmp_path, monkeypatch):
+    """Wherever it stands in a chunk, with rows held out before it, or held out itself."""
+    rows = RNG.normal(size=(2_000, 3))
+    np.save(tmp_path / "good.npy", rows)
+    rows[bad, 2] = np.inf
+    np.save(tmp_path / "rows.npy", rows)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dlgm.data.table._SAMPLE", 100)  # few rows are looked at before training
+    monkeypatch.setattr("dlgm.learning.loop._SAMPLE", 300)
+    monkeypatch.setattr("dlgm.cli.tables.LARGE", {".npy": 0, ".parquet": 0})
+    small = ["--latent", "1", "--hidden", "2", "--epochs", "1", "--quiet"]
+    assert CliRunner().invoke(app, ["fit", "good.npy", "--out", "m.dlgm", *small]).exit_code == 0
+    for command in (["fit", "rows.npy", "--out", "n.dlgm", "--chunk-rows", "300", *small], SCORE):
+        with pytest.raises(UsageError, match=rf"rows\.npy: column 'v2': .*; got inf in row {bad + 1:,} "):
+            CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+SCORE = ["score", "rows.npy", "--model", "m.dlgm", "--samples", "5"]

@@ -240,3 +240,14 @@ def test_what_a_schema_leaves_open_is_learnt(tmp_path):
     b, a = table.schema.columns
     assert (b.name, b.family, b.center, b.scale, b.dtype) == ("b", "student-t", 1.5, 1.0, "float64")
     assert (a.name, a.family, a.dtype) == ("a", "poisson", "int64")
+
+
+def test_a_stray_text_among_numbers_is_remarked_upon(tmp_path):
+    lines = ["a", *(str(i % 7) for i in range(40)), "?!"]
+    path = write.put(tmp_path / "a.csv", "\n".join(lines).encode())
+    assert read_table(path).schema.columns[0].kind == "categorical"
+    assert read_table(path).notes == (
+        "column 'a' would be numbers but for 1 of 41 cells, such as '?!'. If that stands for a hole, say so (missing, "
+        "--missing)",
+    )
+    assert read_table(path, missing=["?!"]).schema.columns[0].kind == "ordinal"

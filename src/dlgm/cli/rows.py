@@ -42,7 +42,8 @@ class Part:
         import numpy as np
 
         if not isinstance(self.values, np.ndarray):
-            return Part(*self.values.read(np.arange(*rows.indices(len(self)))), self.schema, self.notes)
+            with users_mistakes():
+                return Part(*self.values.read(np.arange(*rows.indices(len(self)))), self.schema, self.notes)
         return Part(self.values[rows], None if self.mask is None else self.mask[rows], self.schema, self.notes)
 
     def log_jacobian(self) -> "np.ndarray":
@@ -159,7 +160,8 @@ def _divide_large(table: "LargeTable", valid: str, seed: int, reading: dict[str,
     number = min(MOST_HELD_OUT, max(1, int(share * len(table))))
     held_out = np.sort(np.random.default_rng(seed).choice(len(table), number, replace=False))
     train = Part(WithoutRows(table.source, held_out), None, table.schema, table.notes)
-    return train, Part(*table.source.read(held_out), table.schema)
+    with users_mistakes():
+        return train, Part(*table.source.read(held_out), table.schema)
 
 
 def _other_table(valid: str, schema: "Schema", reading: dict[str, Any]) -> "Table":

@@ -47,10 +47,10 @@ def test_a_damaged_file_is_refused(tmp_path):
     save_model(path, saved())
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ModelFileError, match=r"m\.dlgm: not a dlgm model file, or damaged"):
+    with pytest.raises(ModelFileError, match=r"m\.dlgm: not a dlgm model file \(not a safetensors file, or a damaged"):
         load_model(path)
     path.write_bytes(b"hello")
-    with pytest.raises(ModelFileError, match="not a dlgm model file, or damaged"):
+    with pytest.raises(ModelFileError, match="not a dlgm model file \(not a safetensors file, or a damaged"):
         load_model(path)
     with pytest.raises(ModelFileError, match=r"none\.dlgm: no such model file. `dlgm fit` writes one"):
         load_model(tmp_path / "none.dlgm")

@@ -23,9 +23,9 @@ def data_bytes():
 if __name__ == "__main__":
     rows = np.load(sys.argv[1], mmap_mode="r")
     model = ModelConfig(make_observation("bernoulli", columns=rows.shape[1]).config(), latent=(1,), hidden=())
-    config = TrainingConfig(epochs=1, batch_size=2_000)
+    config = TrainingConfig(epochs=1, batch_size=1_000)
     # Compile, and let the allocator settle, on a part.
-    fit(model, rows[:12_000], config=config, chunk_rows=2_000)
+    fit(model, rows[:12_000], config=config, chunk_rows=1_000)
     used = data_bytes()
     resource.setrlimit(resource.RLIMIT_DATA, (used + ALLOWED, used + ALLOWED))
     try:
@@ -33,6 +33,6 @@ if __name__ == "__main__":
         sys.exit("the limit does not bite")
     except MemoryError:
         pass
-    fitted = fit(model, rows, config=config, chunk_rows=2_000)
+    fitted = fit(model, rows, config=config, chunk_rows=1_000)
     scores = log_likelihood(fitted.model, rows[:40_000], num_samples=1, key=jax.random.key(0))
     print(rows.nbytes // ALLOWED, fitted.history[-1]["step"], len(scores.log_p))

@@ -103,4 +103,4 @@ def test_a_file_larger_than_the_memory_allowed(tmp_path):
     optimised = {**os.environ, "XLA_FLAGS": "", "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}  # here there is much to compute
     run = subprocess.run(program, capture_output=True, text=True, env=optimised)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["6", "65", "40000"]
+    assert run.stdout.split() == ["6", "130", "40000"]

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Key, Shaped, UInt32
 from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.model import Model
 
-_READ = 4096  # rows of a source held at a time
+_READ = 2048  # rows of a source held at a time
 
 
 def as_rows(

@@ -50,7 +50,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match=r"m\.dlgm: not a dlgm model file \(not a safetensors file, or a damaged"):
         load_model(path)
     path.write_bytes(b"hello")
-    with pytest.raises(ModelFileError, match="not a dlgm model file \(not a safetensors file, or a damaged"):
+    with pytest.raises(ModelFileError, match=r"not a dlgm model file \(not a safetensors file, or a damaged"):
         load_model(path)
     with pytest.raises(ModelFileError, match=r"none\.dlgm: no such model file. `dlgm fit` writes one"):
         load_model(tmp_path / "none.dlgm")

@@ -268,7 +268,8 @@ def test_optimisers_and_clipping():
         ({"epochs": 0}, "epochs: expected a whole number of at least 1; got 0."),
         (
             {"optimiser": "adm"},
-            "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, sgd; got 'adm'. Did you mean 'adam'?",
+            "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, sgd; got 'adm'. "
+            "Did you mean 'adam'?",
         ),
         ({"objective": "elbo"}, "objective: expected one of free-energy, importance-weighted; got 'elbo'."),
         (

@@ -1,13 +1,10 @@
 """Fetching from a server on this machine that is well, slow to answer, broken, dead or wrong."""
 
 import gzip
-import hashlib
-import io
 import os
 import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
 from pathlib import Path
@@ -18,44 +15,11 @@ from dlgm import locking
 from dlgm.data.errors import DataError, DataFetchError, DataFileError, DataNotFoundError
 from dlgm.data.fetching import Fetcher, forbidden
 from dlgm.data.sources import PublishedFile, Source
-from tests.data.server import Server, declared_gzip, die, half, start, status, whole
+from tests.data.server import declared_gzip, die, half, start, status, whole
+from tests.data.toys import CONTENT, everything_in, sha256, toy
 
-CONTENT = bytes(range(256)) * 4096  # 1 MiB, in several pieces
 OTHER = b"something else"
 LONG = 60  # seconds after which a test that hangs gives up
-
-
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
-        server.files["/toy/a.bin"] = CONTENT
-        yield server
-
-
-@pytest.fixture
-def told():
-    return []
-
-
-@pytest.fixture
-def fetcher(told):
-    """One that does not sleep, but says how long it would have."""
-    return Fetcher(offline=False, tell=told.append, sleep=lambda seconds: told.append(f"slept {seconds}"))
-
-
-def toy(*mirrors, content=CONTENT, known=True, name="a.bin", members=None):
-    file = PublishedFile(name, len(content), sha256(content) if known else None, members or {})
-    return Source("toy", "toy", "http://toys.example", "for play", mirrors, (file,))
-
-
-def everything_in(folder):
-    """Files and folders below, hidden ones too, but not the lock."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.name != ".lock")
 
 
 # Good days
@@ -242,113 +206,6 @@ def test_without_a_checksum_the_content_is_checked(server, fetcher, tmp_path):
     assert fetcher.fetch(source, tmp_path, check=starts_with_zero) is False
     (tmp_path / "toy/a.bin").write_bytes(OTHER)
     assert fetcher.fetch(source, tmp_path, check=starts_with_zero) is True
-
-
-# Archives
-
-
-def archive(*entries):
-    """A tar.gz file of names with contents, or of `TarInfo`s."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as tar:
-        for entry in entries:
-            if isinstance(entry, tarfile.TarInfo):
-                tar.addfile(entry)
-            else:
-                info = tarfile.TarInfo(entry[0])
-                info.size = len(entry[1])
-                tar.addfile(info, io.BytesIO(entry[1]))
-    return file.getvalue()
-
-
-def link(name, target, kind=tarfile.SYMTYPE):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
-MEMBERS = {"bin/one": sha256(b"1"), "bin/two": sha256(b"22")}
-
-
-def fetch_archive(server, fetcher, root, content, members=MEMBERS):
-    server.files["/toy/all.tar.gz"] = content
-    source = toy(f"{server.address}/toy/", content=content, name="all.tar.gz", members=members)
-    return fetcher.fetch(source, root)
-
-
-def test_an_archive_is_unpacked_and_not_kept(server, fetcher, tmp_path):
-    content = archive(("bin/readme", b"hello"), ("bin/two", b"22"), ("bin/one", b"1"))
-    assert fetch_archive(server, fetcher, tmp_path, content) is True
-    assert everything_in(tmp_path) == ["toy", "toy/bin", "toy/bin/one", "toy/bin/two"]
-    assert (tmp_path / "toy/bin/two").read_bytes() == b"22"
-    assert fetch_archive(server, fetcher, tmp_path, content) is False
-    (tmp_path / "toy/bin/two").write_bytes(b"23")
-    assert fetch_archive(server, fetcher, tmp_path, content) is True
-    assert (tmp_path / "toy/bin/two").read_bytes() == b"22"
-
-
-def test_nothing_is_written_where_an_archive_wants_it(server, fetcher, tmp_path):
-    """Absolute names, names that climb, and links to lead other members astray are left alone."""
-    away = tmp_path / "away"
-    away.mkdir()
-    content = archive(
-        (f"{away}/absolute", b"evil"),
-        ("../../away/climbing", b"evil"),
-        link("sly", str(away)),
-        ("sly/through", b"evil"),
-        ("bin/one", b"1"),
-        ("bin/two", b"22"),
-    )
-    fetch_archive(server, fetcher, tmp_path / "cache", content)
-    assert everything_in(tmp_path) == ["away", "cache", "cache/toy", "cache/toy/bin", *(
-        f"cache/toy/bin/{name}" for name in ("one", "two")
-    )]  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE], ids=["symlink", "link", "folder"])
-def test_a_member_must_be_a_plain_file(server, fetcher, tmp_path, kind):
-    content = archive(("bin/one", b"1"), link("bin/two", "bin/one", kind))
-    with pytest.raises(DataFileError, match=r"expected bin/two to be a plain file; got a link or a folder\."):
-        fetch_archive(server, fetcher, tmp_path, content)
-    assert everything_in(tmp_path) == ["toy"]
-
-
-def test_a_member_that_is_missing_or_wrong(server, fetcher, tmp_path):
-    with pytest.raises(DataFileError, match=r"all\.tar\.gz: expected bin/two in it; got an archive without\."):
-        fetch_archive(server, fetcher, tmp_path, archive(("bin/one", b"1")))
-    with pytest.raises(DataFileError, match=rf"bin/two: expected SHA-256 {sha256(b'22')}; got {sha256(b'33')}\."):
-        fetch_archive(server, fetcher, tmp_path, archive(("bin/one", b"1"), ("bin/two", b"33")))
-    assert everything_in(tmp_path) == ["toy"]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"no archive",
-        lambda content: content[: len(content) // 2],
-        lambda content: gzip.compress(b"tar"),
-    ],
-    ids=["other", "cut", "no tar"],
-)
-def test_a_damaged_archive(server, fetcher, tmp_path, damage):
-    content = archive(("bin/one", b"1"), ("bin/two", os.urandom(50_000)))
-    with pytest.raises(DataFileError, match=r"all\.tar\.gz: expected a whole tar\.gz file; got "):
-        fetch_archive(server, fetcher, tmp_path, damage(content))
-    assert everything_in(tmp_path) == ["toy"]
-
-
-def test_an_archive_put_there_by_hand_needs_no_network(told, tmp_path):
-    content = archive(("bin/one", b"1"), ("bin/two", b"22"))
-    source = toy("http://127.0.0.1:1/", content=content, name="all.tar.gz", members=MEMBERS)
-    path = tmp_path / "toy/all.tar.gz"
-    path.parent.mkdir()
-    path.write_bytes(content[:-1])
-    with pytest.raises(DataNotFoundError):
-        Fetcher(offline=True, tell=told.append).fetch(source, tmp_path)
-    path.write_bytes(content)
-    assert Fetcher(offline=True, tell=told.append).fetch(source, tmp_path) is True
-    assert everything_in(tmp_path) == ["toy", "toy/all.tar.gz", "toy/bin", "toy/bin/one", "toy/bin/two"]
-    assert told == []
 
 
 # Offline

@@ -244,8 +244,7 @@ def test_schedules_and_warm_up():
     np.testing.assert_allclose(constant(1000), 0.1, rtol=1e-6)
 
 
-def test_optimisers_and_clipping():
-    """Every optimiser takes a step against the gradient; clipping bounds the gradient's length, not its direction."""
+def test_every_optimiser_goes_against_the_gradient():
     from dlgm.learning.config import OPTIMISERS
 
     for name in OPTIMISERS:
@@ -255,11 +254,44 @@ def test_optimisers_and_clipping():
         for _ in range(3):
             updates, state = optimiser.update(jnp.array([0.5, -0.25]), state, parameters)
         assert updates[0] < 0 < updates[1], name
-    sgd = TrainingConfig(optimiser="sgd", clip=1.0, learning_rate=1.0, schedule="constant").make_optimiser(1)
-    state = sgd.init(jnp.zeros(2))
-    _, state = sgd.update(jnp.array([30.0, 40.0]), state)
-    trace = [leaf for leaf in jax.tree.leaves(state) if leaf.shape == (2,)]
-    np.testing.assert_allclose(trace[0], [0.6, 0.8], rtol=1e-6)
+
+
+def test_every_optimiser_keeps_within_reach():
+    """A step is refused before it is taken, by a bound on how far it goes: here is the bound, for gradients that jump.
+
+    Ten thousand numbers of every size that float32 can square, one after another, with rates that rise and fall.
+    """
+    from dlgm.learning.config import OPTIMISERS
+
+    sizes = 10 ** np.random.default_rng(0).uniform(-18, 18, (200, 50)).astype(np.float32)
+    for name in OPTIMISERS:
+        config = TrainingConfig(optimiser=name, learning_rate=1e3)
+        optimiser, rates = config.make_optimiser(200), config.learning_rates(200)
+
+        def furthest(carry, size, optimiser=optimiser, rates=rates):
+            state, longest, n = carry
+            updates, state = optimiser.update(size, state, jnp.zeros(50))
+            longest = jnp.maximum(longest, jnp.linalg.norm(size))
+            return (state, longest, n + 1), jnp.max(jnp.abs(updates)) / (jnp.max(rates(n)) * (1 + longest))
+
+        start = (optimiser.init(jnp.zeros(50)), jnp.zeros(()), jnp.zeros((), jnp.int32))
+        _, reach = jax.jit(lambda start, sizes, step=furthest: jax.lax.scan(step, start, sizes))(start, sizes)
+        assert np.max(reach) < 100, name
+
+
+def test_clipping_bounds_the_gradients_length_not_its_direction():
+    """One step of gradient descent, whose momentum then holds the gradient."""
+    taken = {}
+    for clip in (0.0, 1e-3):
+        config = TrainingConfig(optimiser="sgd", clip=clip, batch_size=50)
+        optimiser = config.make_optimiser(100)
+        run = make_run(config, FreeEnergy(), optimiser, num_rows=len(ROWS), batch_size=50, mesh=make_mesh(1))
+        key = jax.random.key(3)
+        state = run(start_state(build_model(MODEL, key=key), optimiser, key), resident(ROWS, 50, key), 1)
+        taken[clip] = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(state.optimiser) if leaf.ndim])
+    norm = jnp.linalg.norm(taken[0.0])
+    assert norm > 1e-3
+    np.testing.assert_allclose(taken[1e-3], taken[0.0] * 1e-3 / norm, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

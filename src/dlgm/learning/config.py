@@ -114,9 +114,8 @@ class TrainingConfig:
         return optax.join_schedules([rising, falling], [rise])
 
     def make_optimiser(self, num_steps: int) -> optax.GradientTransformation:
-        """The optimiser with its schedule, and the gradient's length limited."""
-        optimiser = OPTIMISERS[self.optimiser](self.learning_rates(num_steps))
-        return optax.chain(optax.clip_by_global_norm(self.clip), optimiser) if self.clip else optimiser
+        """The optimiser with its schedule."""
+        return OPTIMISERS[self.optimiser](self.learning_rates(num_steps))
 
     def beta(self, step: Float[Array, ""], num_steps: int) -> Float[Array, ""]:
         """The weight of the KL term at a step."""

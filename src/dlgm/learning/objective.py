@@ -72,9 +72,15 @@ class FreeEnergy(AbstractObjective):
         def log_likelihood(xi: Float[Array, " k"], k: Key[Array, ""] = key_latents) -> Float[Array, ""]:
             return model.generative.log_likelihood(v, noise.corrupt_latents(xi, k), mask)
 
-        xi, kl = jax.vmap(posterior.sample)(jax.random.split(key_draws, self.num_samples))
-        log_v = jax.vmap(log_likelihood)(xi, jax.random.split(key_latents, self.num_samples))
-        reconstruction, kl = -jnp.mean(log_v), jnp.mean(kl, axis=0)
+        def draw(key_draw: Key[Array, ""], key_latent: Key[Array, ""]) -> tuple[Float[Array, ""], Float[Array, " g"]]:
+            xi, kl = posterior.sample(key_draw)
+            return -log_likelihood(xi, key_latent), kl
+
+        if self.num_samples == 1:  # the usual case; an axis of length one would cost transposed copies of every layer
+            reconstruction, kl = draw(key_draws, key_latents)
+        else:
+            keys = (jax.random.split(k, self.num_samples) for k in (key_draws, key_latents))
+            reconstruction, kl = jax.tree.map(lambda x: jnp.mean(x, axis=0), jax.vmap(draw)(*keys))
         if isinstance(self.estimator, Pathwise):
             loss = reconstruction + beta * jnp.sum(kl)
         else:

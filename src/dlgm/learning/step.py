@@ -11,6 +11,7 @@ from jax import Array
 from jax.sharding import Mesh
 from jaxtyping import Bool, Float, Int, Key, PyTree, Shaped
 
+from dlgm.keys import quick_key
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import over_rows
 from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
@@ -118,8 +119,8 @@ def make_run(
     num_steps = steps_per_epoch * config.epochs
     noise, rates = config.noise(), config.learning_rates(num_steps)
 
-    def step(state: State, rows: Float[Array, "b x"], mask: Bool[Array, "b x"] | None) -> State:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
+    def step(state: State, rows: Float[Array, "b x"], mask: Bool[Array, "b x"] | None, noises: Key[Array, ""]) -> State:
+        key = jax.random.fold_in(noises, state.step)
         beta = config.beta(state.step.astype(jnp.float32), num_steps)
 
         def loss(model: Model) -> tuple[Float[Array, ""], PyTree]:
@@ -129,45 +130,50 @@ def make_run(
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 
         (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
+        now = Info(
+            loss=value,
+            reconstruction=jnp.mean(terms.reconstruction),
+            kl=jnp.mean(terms.kl, axis=0),
+            prior=state.model.generative.penalty() / num_rows,
+            gradient_norm=optax.tree.norm(gradient),
+            beta=beta,
+            learning_rate=jnp.asarray(rates(state.step)),
+        )
+        # Whether the step is finite is known before it is taken: no optimiser of ours goes further than a thousand
+        # times `reach` along any parameter.
+        reach = now.learning_rate * (1 + now.gradient_norm)
+        causes = ~jnp.isfinite(
+            jnp.stack([now.reconstruction, jnp.sum(now.kl), now.loss + now.gradient_norm, 1e3 * reach])
+        )
+        state = eqx.tree_at(lambda s: s.causes, state, causes)
+        return jax.lax.cond(state.sound, take, lambda state, *_: state, state, gradient, now)
+
+    def take(state: State, gradient: Model, now: Info) -> State:
+        """The state after a step along a finite gradient."""
+        if config.clip:
+            shorter = jnp.minimum(1, config.clip / now.gradient_norm)
+            gradient = jax.tree.map(lambda g: shorter * g, gradient)
         updates, optimiser_state = optimiser.update(gradient, state.optimiser, state.model)
         model = optax.apply_updates(state.model, updates)
         # A short memory at first, while the start still weighs too much, and a longer one later.
         t = state.step.astype(jnp.float32)
         decay = jnp.minimum(config.averaging, (1 + t) / (10 + t))
         averaged = jax.tree.map(lambda a, m: decay * a + (1 - decay) * m, state.averaged, model)
-
-        norm = optax.tree.norm(gradient)
-        causes = ~jnp.isfinite(
-            jnp.stack([jnp.sum(terms.reconstruction), jnp.sum(terms.kl), norm + value, optax.tree.norm(updates)])
-        )
         # Running means over the epoch, which begin anew with its first step.
         done = (state.step % steps_per_epoch).astype(jnp.float32)
-        now = Info(
-            loss=value,
-            reconstruction=jnp.mean(terms.reconstruction),
-            kl=jnp.mean(terms.kl, axis=0),
-            prior=state.model.generative.penalty() / num_rows,
-            gradient_norm=norm,
-            beta=beta,
-            learning_rate=jnp.asarray(rates(state.step)),
-        )
         info = jax.tree.map(
             lambda mean, new: jnp.where(done > 0, mean + (new - mean) / (done + 1), new), state.info, now
         )
         info = eqx.tree_at(lambda i: (i.beta, i.learning_rate), info, (now.beta, now.learning_rate))
-        after = State(model, averaged, optimiser_state, state.key, state.step + 1, info, causes)
-        kept = jax.tree.map(lambda new, old: jnp.where(after.sound, new, old), _without_key(after), _without_key(state))
-        return eqx.tree_at(lambda s: s.causes, eqx.combine(kept, state), causes)
+        return State(model, averaged, optimiser_state, state.key, state.step + 1, info, state.causes)
 
     def run(state: State, batches: Batches, stop: Int[Array, ""] | int) -> State:
+        noises = quick_key(jax.random.fold_in(state.key, 1))
+
         def one(state: State) -> State:
             rows, mask = jax.lax.with_sharding_constraint(batches.batch(state.step % steps_per_epoch), over_rows(mesh))
-            return step(state, rows.astype(jnp.float32), mask)
+            return step(state, rows.astype(jnp.float32), mask, noises)
 
         return jax.lax.while_loop(lambda state: state.sound & (state.step < stop), one, state)
 
     return jax.jit(run, donate_argnums=0)
-
-
-def _without_key(state: State) -> State:
-    return eqx.tree_at(lambda s: s.key, state, None)

@@ -43,7 +43,7 @@ class Affine(eqx.Module):
 
     def __call__(self, x: Float[Array, " i"]) -> Float[Array, " o"]:
         """The affine map of one vector."""
-        return self.weight @ x + self.bias
+        return x @ self.weight.T + self.bias  # the vector first: a batch of them then keeps its layout
 
 
 class MLP(eqx.Module):

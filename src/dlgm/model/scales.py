@@ -35,7 +35,7 @@ class FullScale(AbstractScale):
 
     def times(self, xi: Float[Array, " k"]) -> Float[Array, " k"]:
         r"""$G \xi$."""
-        return self.matrix @ xi
+        return xi @ self.matrix.T  # the vector first, as in Affine
 
     def solve(self, x: Float[Array, " k"]) -> Float[Array, " k"]:
         r"""$G^{-1} x$."""

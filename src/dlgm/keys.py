@@ -24,19 +24,32 @@ def quick_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_QUICK)
 
 
-def _slow(key_data: UInt32[Array, "2"]) -> Key[Array, ""]:
-    return jax.random.wrap_key_data(key_data, impl=_THREEFRY)
+def _blocks(key_data: UInt32[Array, "2"], counts: UInt32[Array, "..."]) -> tuple[Array, Array]:
+    """Two random words for each count."""
+    # A wall around the rounds: a compiler that mixes them with their neighbours may repeat them once for each use.
+    return jax.lax.optimization_barrier(_threefry(key_data, jnp.zeros_like(counts), counts))
+
+
+def _counts(shape: tuple[int, ...]) -> UInt32[Array, "..."]:
+    size = math.prod(shape)
+    if size >= 2**32:
+        raise NotImplementedError(f"Expected fewer than 2^32 random numbers at a time; got shape {shape}.")
+    return jax.lax.iota(np.uint32, size).reshape(shape)
 
 
 def _random_bits(key_data: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]) -> UInt[Array, "..."]:
-    """Random bits; those of one or two words are the bits that JAX's own key would give."""
-    size = math.prod(shape)
-    if bit_width > 32 or size >= 2**32:
-        return jax.random.bits(_slow(key_data), shape, f"uint{bit_width}")
-    counts = jax.lax.iota(np.uint32, size).reshape(shape)
-    first, second = _threefry(key_data, jnp.zeros_like(counts), counts)
-    # A wall around the rounds: a compiler that mixes them with their neighbours may repeat them once for each use.
-    return jax.lax.optimization_barrier((first ^ second).astype(f"uint{bit_width}"))
+    high, low = _blocks(key_data, _counts(shape))
+    if bit_width == 64:
+        return (high.astype(np.uint64) << np.uint64(32)) | low
+    return (high ^ low).astype(f"uint{bit_width}")
+
+
+def _split(key_data: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "... 2"]:
+    return jnp.stack(_blocks(key_data, _counts(shape)), axis=-1)
+
+
+def _fold_in(key_data: UInt32[Array, "2"], number: UInt32[Array, ""]) -> UInt32[Array, "2"]:
+    return jnp.stack(_blocks(key_data, jnp.asarray(number, np.uint32)))
 
 
 def _threefry(key_data: UInt32[Array, "2"], x: UInt32[Array, "..."], y: UInt32[Array, "..."]) -> tuple[Array, Array]:
@@ -54,9 +67,9 @@ def _threefry(key_data: UInt32[Array, "2"], x: UInt32[Array, "..."], y: UInt32[A
 _QUICK = define_prng_impl(
     key_shape=(2,),
     seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl=_THREEFRY)),
-    split=lambda key_data, shape: jax.random.key_data(jax.random.split(_slow(key_data), shape)),
+    split=_split,
     random_bits=_random_bits,
-    fold_in=lambda key_data, number: jax.random.key_data(jax.random.fold_in(_slow(key_data), number)),
+    fold_in=_fold_in,
     name="quick_threefry2x32",
     tag="quick",
 )

@@ -48,7 +48,7 @@ def _split(key_data: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array
     return jnp.stack(_blocks(key_data, _counts(shape)), axis=-1)
 
 
-def _fold_in(key_data: UInt32[Array, "2"], number: UInt32[Array, ""]) -> UInt32[Array, "2"]:
+def _fold_in(key_data: UInt32[Array, "2"], number: UInt32[Array, ""] | int) -> UInt32[Array, "2"]:
     return jnp.stack(_blocks(key_data, jnp.asarray(number, np.uint32)))
 
 

@@ -39,20 +39,20 @@ def _fill_block(
     key: Key[Array, ""],
     iterations: Int[Array, ""] | int,
 ) -> tuple[Float[Array, "b x"], Float[Array, "b x"]]:
-    observation = model.generative.observation
+    generative = model.generative.folded()
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"], h: UInt32[Array, "2"]) -> tuple[Array, Array]:
         own = row_key(key, h)
         key_start, key_steps = jax.random.split(own)
-        start = jnp.where(m, v, model.generative.sample(key_start))
+        start = jnp.where(m, v, generative.sample(key_start))
 
         def step(i: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             key_xi, key_v = jax.random.split(jax.random.fold_in(key_steps, i))
             xi, _ = model.posterior(state[0]).sample(key_xi)
-            outputs = model.generative.outputs(xi)
+            outputs = generative.outputs(xi)
             return (
-                jnp.where(m, v, observation.sample(outputs, key_v)),
-                jnp.where(m, v, observation.mean(outputs)),
+                jnp.where(m, v, generative.observation.sample(outputs, key_v)),
+                jnp.where(m, v, generative.observation.mean(outputs)),
             )
 
         return jax.lax.fori_loop(0, iterations, step, (start, start))

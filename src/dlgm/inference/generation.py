@@ -8,6 +8,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Key, UInt32
 
 from dlgm.inference.rows import map_rows, row_key
+from dlgm.keys import quick_key
 from dlgm.model import Model
 
 _BLOCK = 500
@@ -33,11 +34,12 @@ def sample(model: Model, num: int, *, key: Key[Array, ""]) -> Samples:
 
 @jax.jit
 def _sample_block(model: Model, key: Key[Array, ""], start: UInt32[Array, ""]) -> Samples:
+    generative = model.generative.folded()
+
     def one(i: UInt32[Array, ""]) -> Samples:
-        key_xi, key_v = jax.random.split(jax.random.fold_in(key, i))
-        outputs = model.generative.outputs(model.generative.sample_latents(key_xi))
-        observation = model.generative.observation
-        return Samples(observation.sample(outputs, key_v), observation.mean(outputs))
+        key_xi, key_v = jax.random.split(jax.random.fold_in(quick_key(key), i))
+        outputs = generative.outputs(generative.sample_latents(key_xi))
+        return Samples(generative.observation.sample(outputs, key_v), generative.observation.mean(outputs))
 
     return jax.vmap(one)(start + jax.numpy.arange(_BLOCK, dtype=jax.numpy.uint32))
 

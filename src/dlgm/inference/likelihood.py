@@ -74,13 +74,15 @@ def _score_block(
     key: Key[Array, ""],
     num_samples: Int[Array, ""] | int,
 ) -> Likelihood:
+    generative = model.generative.folded()
+
     def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, row_hash: UInt32[Array, "2"]) -> Likelihood:
         own = row_key(key, row_hash)
         posterior = model.posterior(v, m)
 
         def log_weight(k: Key[Array, ""]) -> Float[Array, ""]:
             xi, _ = posterior.sample(k)
-            log_p = model.generative.log_likelihood(v, xi, m) + log_standard_normal(xi)
+            log_p = generative.log_likelihood(v, xi, m) + log_standard_normal(xi)
             return log_p - posterior.log_prob(xi)
 
         def add(i: Int[Array, ""], sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

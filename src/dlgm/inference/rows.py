@@ -12,6 +12,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Key, Shaped, UInt32
 
 from dlgm.data.source import ArraySource, RowSource, rows_named
+from dlgm.keys import quick_key
 from dlgm.model import Model
 
 _READ = 2048  # rows of a source held at a time
@@ -61,7 +62,7 @@ def row_hashes(rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | 
 
 def row_key(key: Key[Array, ""], row_hash: UInt32[Array, "2"]) -> Key[Array, ""]:
     """The key of one row."""
-    return jax.random.fold_in(jax.random.fold_in(key, row_hash[0]), row_hash[1])
+    return jax.random.fold_in(jax.random.fold_in(quick_key(key), row_hash[0]), row_hash[1])
 
 
 Block = tuple[Float[np.ndarray, "b x"], Bool[np.ndarray, "b x"] | None, UInt32[np.ndarray, "b 2"]]

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import optax
+import optax.contrib
 from jax import Array
 from jaxtyping import Float
 
@@ -24,6 +25,9 @@ OPTIMISERS = {
     "adamax": lambda rate: optax.adamax(rate),
     "nadam": lambda rate: optax.nadam(rate),
     "adagrad": lambda rate: optax.adagrad(rate),
+    "lion": lambda rate: optax.lion(rate, weight_decay=0.0),
+    "adan": lambda rate: optax.adan(rate),
+    "muon": lambda rate: optax.contrib.muon(rate),
     "sgd": lambda rate: optax.sgd(rate, momentum=0.9),
 }
 SCHEDULES = ("cosine", "constant", "linear")

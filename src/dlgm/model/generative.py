@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Key
 
 from dlgm.model.networks import MLP
 from dlgm.model.observations import AbstractObservation
-from dlgm.model.scales import AbstractScale
+from dlgm.model.scales import AbstractScale, FullScale, ScalarScale
 
 
 class GenerativeModel(eqx.Module):
@@ -57,6 +57,21 @@ class GenerativeModel(eqx.Module):
     def outputs(self, xi: Float[Array, " k"]) -> Float[Array, " p"]:
         r"""$T_0(h_1(\xi))$: the parameters of the observation family."""
         return self._outputs_of_states(self.states(xi))
+
+    def folded(self) -> "GenerativeModel":
+        r"""A model with the same `outputs` and the same rows, in which $G_L$ is part of the map after it.
+
+        A product fewer for each draw, where there are many. Its `states` are not those of this model: $h_L = \xi_L$.
+        """
+        top = self.networks[-1]
+        if top.activate_input or not isinstance(self.scales[-1], FullScale):
+            return self
+        weight = top.layers[0].weight @ self.scales[-1].matrix
+        return eqx.tree_at(
+            lambda model: (model.networks[-1].layers[0].weight, model.scales[-1]),
+            self,
+            (weight, ScalarScale(self.latent[-1])),
+        )
 
     def _outputs_of_states(self, h: Float[Array, " k"]) -> Float[Array, " p"]:
         return self.networks[0](self.split(h)[0])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dlgm.model.observations.cells import Cells
 from dlgm.model.observations.observation import AbstractFamily
@@ -40,6 +40,14 @@ class Bernoulli(AbstractFamily):
 
     def _law(self, outputs: Float[Array, " p"]) -> dist.BernoulliLogits:
         return dist.BernoulliLogits(outputs)
+
+    def _log_prob(
+        self, v: Float[Array, " x"], outputs: Float[Array, " p"], mask: Bool[Array, " x"]
+    ) -> Float[Array, " x"]:
+        # The law's own formula, without its provision for infinite logits, in half the time.
+        seen = jnp.where(mask, v, self.placeholder)
+        log_p = seen * outputs - jnp.maximum(outputs, 0) - jnp.log1p(jnp.exp(-jnp.abs(outputs)))
+        return jnp.where(mask, log_p, 0.0)
 
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
         return v

@@ -1,0 +1,125 @@
+"""How long until a model of binarised MNIST is good: minutes of training, for several optimisers.
+
+The paper's model (200 latents with a full G, maps of 200-200, a rank-one posterior, 10 % of the inputs flipped, batches
+of 200), trained by the plain free energy. `screen` tries rates and schedules for a short time and judges them on
+validation rows; `run` trains with the best of each optimiser, and estimates -log p(v) of all test rows as it goes. The
+clock stands still while it does. Every result is a line of a file as soon as it is there; what is already in the file
+is not done again.
+
+    DLGM_DATA=... python benchmarks/time_to_likelihood.py screen out/screen.jsonl
+    DLGM_DATA=... python benchmarks/time_to_likelihood.py run out/time.jsonl
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dlgm.data import load_dataset
+from dlgm.inference import log_likelihood
+from dlgm.learning import TrainingConfig, make_mesh
+from dlgm.learning.step import Resident, epoch_order, make_run, start_state
+from dlgm.model import Model, ModelConfig, build_model, initialise, make_observation
+
+RATES = {
+    "rmsprop": (1e-3, 2e-3),
+    "adam": (1e-3, 2e-3, 4e-3),
+    "lion": (1e-4, 3e-4),
+    "adan": (2e-3, 4e-3),
+    "muon": (2e-3, 5e-3, 1e-2),
+}
+SCREENED, EVERY = 40, 10  # epochs of a screening run; epochs between two looks at the test rows
+# The best of `screen`: optimiser, rate, schedule, epochs.
+CHOSEN: tuple[tuple[str, float, str, int], ...] = ()
+
+
+def train(rows: np.ndarray, settings: TrainingConfig) -> Iterator[tuple[int, float, Model]]:
+    """Epoch after epoch: its number, seconds of training so far (compiling included), and the averaged model."""
+    observation = make_observation("bernoulli", columns=rows.shape[1])
+    config = ModelConfig(observation.config(), latent=(200,), hidden=(200, 200), covariance="rank-one")
+    key_model, key = jax.random.split(jax.random.key(settings.seed))
+    steps = len(rows) // settings.batch_size
+    began, paused = time.perf_counter(), 0.0
+    optimiser = settings.make_optimiser(steps * settings.epochs)
+    state = start_state(initialise(build_model(config, key=key_model), rows), optimiser, key)
+    objective, mesh = settings.make_objective(), make_mesh(1)
+    run = make_run(settings, objective, optimiser, num_rows=len(rows), batch_size=settings.batch_size, mesh=mesh)
+    resident = jnp.asarray(rows)
+    for epoch in range(1, settings.epochs + 1):
+        order = epoch_order(key, epoch - 1, num_rows=len(rows))[: steps * settings.batch_size]
+        state = run(state, Resident(resident, None, order.reshape(steps, -1)), epoch * steps)
+        if not bool(state.sound):
+            raise FloatingPointError(f"step {int(state.step)} is not finite")
+        now = time.perf_counter()
+        yield epoch, now - began - paused, jax.tree.map(jnp.copy, state.averaged)
+        paused += time.perf_counter() - now
+
+
+def nats(model: Model, rows: np.ndarray, num_samples: int) -> float:
+    """The mean of -log p(v), by importance sampling: too high on average, and less so with more samples."""
+    return -log_likelihood(model, rows, num_samples=num_samples, key=jax.random.key(0)).mean()[0]
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    print(record, flush=True)
+
+
+def screen(path: Path) -> None:
+    data = load_dataset("binarized-mnist")
+    judged = data.valid[:: len(data.valid) // 1000]
+    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+    for schedule, (optimiser, rates) in itertools.product(("cosine", "constant"), RATES.items()):
+        for rate in rates:
+            name = f"{optimiser} {rate:g} {schedule}"
+            if name in done:
+                continue
+            settings = TrainingConfig(
+                epochs=SCREENED, optimiser=optimiser, learning_rate=rate, schedule=schedule, bit_flip=0.1
+            )
+            try:
+                *_, (_, seconds, model) = train(data.train, settings)
+            except FloatingPointError as error:
+                append(path, {"name": name, "failed": str(error)})
+            else:
+                append(path, {"name": name, "nats": nats(model, judged, 100), "seconds": seconds})
+
+
+def run(path: Path) -> None:
+    data = load_dataset("binarized-mnist")
+    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+    for optimiser, rate, schedule, epochs in CHOSEN:
+        name = f"{optimiser} {rate:g} {schedule} {epochs}"
+        if name in done:
+            continue
+        settings = TrainingConfig(
+            epochs=epochs, optimiser=optimiser, learning_rate=rate, schedule=schedule, bit_flip=0.1
+        )
+        looks = []
+        for epoch, seconds, model in train(data.train, settings):
+            if epoch % EVERY == 0:
+                looks.append((epoch, seconds, nats(model, data.test, 200)))
+                print(name, *looks[-1], flush=True)
+        first = {str(goal): next((s / 60 for _, s, n in looks if n < goal), None) for goal in (90, 89, 88)}
+        append(path, {"name": name, "minutes to": first, "last": nats(model, data.test, 5000), "looks": looks})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("screen", "run"))
+    parser.add_argument("results", type=Path)
+    options = parser.parse_args()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    {"screen": screen, "run": run}[options.what](options.results)
+
+
+if __name__ == "__main__":
+    main()

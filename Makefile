@@ -2,6 +2,7 @@
 # and does so again only when pyproject.toml or constraints.txt has changed.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-bench
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -22,8 +23,8 @@ types: $(VENV)/.installed-dev
 unit: $(VENV)/.installed-dev
 	$(BIN)/pytest
 
-bench: $(VENV)/.installed
-	$(BIN)/python benchmarks/rank_one_scaling.py
+bench: $(PEERS)/.installed
+	$(PEERS)/bin/python benchmarks/bench.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,5 +37,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(PEERS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) out build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) out build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """How long until a model of binarised MNIST is good: minutes of training, for several optimisers.
 
-The paper's model (200 latents with a full G, maps of 200-200, a rank-one posterior, 10 % of the inputs flipped, batches
+The paper's model (200 latents with a full G, maps of 200-200, a rank-one posterior, 10 % of the inputs dropped, batches
 of 200), trained by the plain free energy. `screen` tries rates and schedules for a short time and judges them on
 validation rows; `run` trains with the best of each optimiser, and estimates -log p(v) of all test rows as it goes. The
 clock stands still while it does. Every result is a line of a file as soon as it is there; what is already in the file
@@ -83,7 +83,7 @@ def screen(path: Path) -> None:
             if name in done:
                 continue
             settings = TrainingConfig(
-                epochs=SCREENED, optimiser=optimiser, learning_rate=rate, schedule=schedule, bit_flip=0.1
+                epochs=SCREENED, optimiser=optimiser, learning_rate=rate, schedule=schedule, drop_out=0.1
             )
             try:
                 *_, (_, seconds, model) = train(data.train, settings)
@@ -101,7 +101,7 @@ def run(path: Path) -> None:
         if name in done:
             continue
         settings = TrainingConfig(
-            epochs=epochs, optimiser=optimiser, learning_rate=rate, schedule=schedule, bit_flip=0.1
+            epochs=epochs, optimiser=optimiser, learning_rate=rate, schedule=schedule, drop_out=0.1
         )
         looks = []
         for epoch, seconds, model in train(data.train, settings):

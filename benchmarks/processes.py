@@ -1,6 +1,6 @@
-"""Two processes of one core each against one process of one core and of two, and what travels between them.
+"""Two processes against one, on one core and on two, and what travels between them.
 
-python processes.py ID NUM PORT trains as one of them and prints one line of JSON.
+python processes.py ID NUM PORT CORES BATCH trains as one of them and prints one line of JSON.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-ROUNDS, EPOCHS = 3, 4
+ROUNDS, EPOCHS, BATCHES = 3, 4, (200, 2_000)
 
 
-def train(process_id: int, num_processes: int, port: str, cores: str) -> None:
+def train(process_id: int, num_processes: int, port: str, cores: str, batch_size: str) -> None:
     os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
     import jax
 
@@ -26,7 +26,7 @@ def train(process_id: int, num_processes: int, port: str, cores: str) -> None:
 
     rows = (np.random.default_rng(0).random((20_000, 784)) < 0.13).astype(np.uint8)
     model = ModelConfig(make_observation("bernoulli", columns=784).config(), latent=(200,), hidden=(200, 200))
-    fitted = fit(model, rows, config=TrainingConfig(epochs=EPOCHS, bit_flip=0.1))
+    fitted = fit(model, rows, config=TrainingConfig(epochs=EPOCHS, bit_flip=0.1, batch_size=int(batch_size)))
     parameters = sum(leaf.size for leaf in jax.tree.leaves(fitted.model))
     if process_id == 0:
         rates = [record["rows_per_second"] for record in fitted.history[1:]]  # the first epoch compiles
@@ -45,28 +45,31 @@ def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
     return next(json.loads(line) for line in process.communicate()[0].splitlines() if line.startswith("{"))
 
 
-def measure() -> dict[str, Any]:
+def compare(batch: str) -> dict[str, Any]:
     rates: dict[str, list[float]] = {"one process, one core": [], "one process, two cores": [], "two processes": []}
     parameters = 0
     for _ in range(ROUNDS):
         for name, cores in (("one process, one core", "0"), ("one process, two cores", "0,1")):
-            alone = answer(start("0", "1", "0", cores))
+            alone = answer(start("0", "1", "0", cores, batch))
             rates[name] += alone["rates"]
             parameters = alone["parameters"]
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        both = [start(str(i), "2", port, str(i)) for i in range(2)]
+        both = [start(str(i), "2", port, "0,1", batch) for i in range(2)]
         rates["two processes"] += answer(both[0])["rates"]
         both[1].wait()
     medians = {name: float(np.median(values)) for name, values in rates.items()}
     return {
         "rows a second": medians,
-        "two processes / one core": medians["two processes"] / medians["one process, one core"],
-        "two processes / one of two cores": medians["two processes"] / medians["one process, two cores"],
+        "two processes / one on two cores": medians["two processes"] / medians["one process, two cores"],
         # A ring passes every parameter's gradient round twice, less what is already there: 2 (P - 1) / P times.
         "sent by each process a step, MB": 4 * parameters / 1e6,
     }
+
+
+def measure() -> dict[str, Any]:
+    return {f"batches of {batch}": compare(str(batch)) for batch in BATCHES}
 
 
 if __name__ == "__main__":

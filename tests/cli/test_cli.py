@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -177,3 +178,24 @@ def test_no_pickle_and_no_eval_in_the_package():
         assert "import pickle" not in text, path
         assert "allow_pickle=True" not in text, path
         assert "eval(" not in text.replace("jax.eval_shape(", ""), path
+
+
+def test_compiled_programs_are_kept_in_the_cache(tmp_path, monkeypatch):
+    """In a folder for this kind of processor; not where JAX has been told of another, nor where none can be made."""
+    variable = "JAX_COMPILATION_CACHE_DIR"
+    monkeypatch.setenv("DLGM_CACHE", str(tmp_path))
+    monkeypatch.setenv(variable, "elsewhere")
+    CliRunner().invoke(app, ["data", "list"])
+    assert os.environ[variable] == "elsewhere"
+    assert not any(tmp_path.iterdir())
+
+    monkeypatch.delenv(variable)
+    CliRunner().invoke(app, ["data", "list"])
+    (kind,) = (tmp_path / "compiled").iterdir()
+    assert os.environ[variable] == str(kind)
+
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DLGM_CACHE", str(tmp_path / "file"))
+    monkeypatch.delenv(variable)
+    assert CliRunner().invoke(app, ["data", "list"]).exit_code == 0
+    assert variable not in os.environ

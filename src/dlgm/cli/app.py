@@ -1,8 +1,12 @@
 """The `dlgm` command and its groups."""
 
+import hashlib
+import os
+import platform
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -40,7 +44,28 @@ def _root(
         bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = None,
 ) -> None:
-    pass
+    _keep_compiled()
+
+
+def _keep_compiled() -> None:
+    """What is compiled for one command serves the next, from the cache folder, unless JAX has been told of another.
+
+    Programs are for one kind of processor, so that each kind has a folder of its own: a home may be shared by machines.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    from dlgm.data.files import cache_folder
+
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else [platform.processor()]
+    kind = sorted({line for line in lines if line.startswith(("model name", "flags"))} or set(lines))
+    folder = cache_folder() / "compiled" / hashlib.blake2b("".join(kind).encode(), digest_size=8).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def main() -> None:

@@ -109,8 +109,9 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
     >>> model.generative.sample(jax.random.key(1)).shape
     (64,)
     """
-    # Compiled as one program: op by op, the many small arrays would each be compiled for themselves.
-    return jax.jit(lambda k: _build(config, k))(key)
+    # Compiled as one program: op by op, the many small arrays would each be compiled for themselves. It runs once, so
+    # that the compiler's own time is all that counts.
+    return jax.jit(lambda k: _build(config, k), compiler_options={"xla_backend_optimization_level": 0})(key)
 
 
 def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dlgm.keys import quick_key
+from dlgm.keys import plain_key, quick_key
 
 KEY = jax.random.key(7)
 
@@ -34,4 +34,12 @@ def test_derived_keys_and_their_draws():
 def test_a_key_of_another_kind_is_left_alone():
     key = jax.random.key(0, impl="rbg")
     assert quick_key(key) is key
+    assert plain_key(key) is key
+    assert plain_key(KEY) is KEY
     assert quick_key(quick_key(KEY)).dtype == quick_key(KEY).dtype
+
+
+def test_there_and_back():
+    """Poisson numbers, which JAX draws with its own kind of key only."""
+    drawn = jax.jit(lambda key: jax.random.poisson(plain_key(quick_key(key)), 3.0, (20,)))(KEY)
+    np.testing.assert_array_equal(drawn, jax.random.poisson(KEY, 3.0, (20,)))

@@ -24,6 +24,13 @@ def quick_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_QUICK)
 
 
+def plain_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
+    """The key that `quick_key` was given, for what takes JAX's own kind only."""
+    if key.dtype != _QUICK_DTYPE:
+        return key
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_THREEFRY)
+
+
 def _blocks(key_data: UInt32[Array, "2"], counts: UInt32[Array, "..."]) -> tuple[Array, Array]:
     """Two random words for each count."""
     # A wall around the rounds: a compiler that mixes them with their neighbours may repeat them once for each use.
@@ -73,3 +80,4 @@ _QUICK = define_prng_impl(
     name="quick_threefry2x32",
     tag="quick",
 )
+_QUICK_DTYPE = jax.eval_shape(lambda: jax.random.wrap_key_data(jnp.zeros(2, np.uint32), impl=_QUICK)).dtype

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from dlgm.cli.app import app
 from dlgm.learning.config import OBJECTIVES, OPTIMISERS, SCHEDULES

@@ -300,8 +300,8 @@ def test_clipping_bounds_the_gradients_length_not_its_direction():
         ({"epochs": 0}, "epochs: expected a whole number of at least 1; got 0."),
         (
             {"optimiser": "adm"},
-            "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, sgd; got 'adm'. "
-            "Did you mean 'adam'?",
+            "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, lion, adan, muon, sgd; "
+            "got 'adm'. Did you mean 'adam'?",
         ),
         ({"objective": "elbo"}, "objective: expected one of free-energy, importance-weighted; got 'elbo'."),
         (

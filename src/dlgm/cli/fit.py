@@ -62,7 +62,9 @@ def fit(
     batch_size: Annotated[int | None, typer.Option(help="Rows in a step.")] = None,
     objective: Annotated[str | None, typer.Option(help="free-energy or importance-weighted.")] = None,
     num_samples: Annotated[int | None, typer.Option(help="Draws of the latents a row.")] = None,
-    optimiser: Annotated[str | None, typer.Option(help="rmsprop, adam, adamw, adamax, nadam, adagrad, sgd.")] = None,
+    optimiser: Annotated[
+        str | None, typer.Option(help="rmsprop, adam, adamw, adamax, nadam, adagrad, lion, adan, muon, sgd.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="At its highest.")] = None,
     warm_up: Annotated[float | None, typer.Option(help="Share of epochs over which the KL term comes in.")] = None,
     drop_out: Annotated[float | None, typer.Option(help="Rate of drop-out at the recognition model's input.")] = None,

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Key
 
+from dlgm.keys import quick_key
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
 from dlgm.model.model import Model
@@ -109,9 +110,8 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
     >>> model.generative.sample(jax.random.key(1)).shape
     (64,)
     """
-    # Compiled as one program: op by op, the many small arrays would each be compiled for themselves. It runs once, so
-    # that the compiler's own time is all that counts.
-    return jax.jit(lambda k: _build(config, k), compiler_options={"xla_backend_optimization_level": 0})(key)
+    # Compiled as one program: op by op, the many small arrays would each be compiled for themselves.
+    return jax.jit(lambda k: _build(config, quick_key(k)))(key)
 
 
 def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Float, Key
 
+from dlgm.keys import plain_key
 from dlgm.model.observations.cells import Cells
 from dlgm.model.observations.observation import AbstractFamily
 from dlgm.model.observations.tame import tame
@@ -40,6 +41,9 @@ class AbstractCounts(AbstractFamily):
 
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
         return jnp.log1p(v)
+
+    def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
+        return super()._sample(outputs, plain_key(key))  # JAX draws Poisson numbers with its own kind of key only
 
     def _expected(self) -> str:
         return "counts 0, 1, 2, .."

@@ -31,38 +31,22 @@ def plain_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_THREEFRY)
 
 
-def _blocks(key_data: UInt32[Array, "2"], counts: UInt32[Array, "..."]) -> tuple[Array, Array]:
-    """Two random words for each count."""
-    # A wall around the rounds: a compiler that mixes them with their neighbours may repeat them once for each use.
-    return jax.lax.optimization_barrier(_threefry(key_data, jnp.zeros_like(counts), counts))
-
-
-def _counts(shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    size = math.prod(shape)
-    if size >= 2**32:
-        raise NotImplementedError(f"Expected fewer than 2^32 random numbers at a time; got shape {shape}.")
-    return jax.lax.iota(np.uint32, size).reshape(shape)
-
-
 def _random_bits(key_data: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]) -> UInt[Array, "..."]:
-    high, low = _blocks(key_data, _counts(shape))
-    if bit_width == 64:
-        return (high.astype(np.uint64) << np.uint64(32)) | low
-    return (high ^ low).astype(f"uint{bit_width}")
+    size = math.prod(shape)
+    if bit_width == 64 or size >= 2**32:
+        return jax.random.bits(_plain(key_data), shape, f"uint{bit_width}")
+    first, second = _threefry(key_data, jax.lax.iota(np.uint32, size).reshape(shape))
+    return (first ^ second).astype(f"uint{bit_width}")
 
 
-def _split(key_data: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "... 2"]:
-    return jnp.stack(_blocks(key_data, _counts(shape)), axis=-1)
+def _plain(key_data: UInt32[Array, "2"]) -> Key[Array, ""]:
+    return jax.random.wrap_key_data(key_data, impl=_THREEFRY)
 
 
-def _fold_in(key_data: UInt32[Array, "2"], number: UInt32[Array, ""] | int) -> UInt32[Array, "2"]:
-    return jnp.stack(_blocks(key_data, jnp.asarray(number, np.uint32)))
-
-
-def _threefry(key_data: UInt32[Array, "2"], x: UInt32[Array, "..."], y: UInt32[Array, "..."]) -> tuple[Array, Array]:
-    """Threefry on pairs of words with twenty rounds (Salmon et al., 2011)."""
+def _threefry(key_data: UInt32[Array, "2"], counts: UInt32[Array, "..."]) -> tuple[Array, Array]:
+    """Two words for each count: Threefry on pairs of words with twenty rounds (Salmon et al., 2011)."""
     keys = (key_data[0], key_data[1], key_data[0] ^ key_data[1] ^ np.uint32(0x1BD11BDA))
-    x, y = x + keys[0], y + keys[1]
+    x, y = jnp.broadcast_to(keys[0], counts.shape), counts + keys[1]
     for n in range(5):
         for r in _ROTATIONS[n % 2]:
             x = x + y
@@ -74,9 +58,11 @@ def _threefry(key_data: UInt32[Array, "2"], x: UInt32[Array, "..."], y: UInt32[A
 _QUICK = define_prng_impl(
     key_shape=(2,),
     seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl=_THREEFRY)),
-    split=_split,
+    # Keys are derived by JAX's own loop, which the compiler does not look through: written out, the rounds of one key
+    # after another could end up inside each other, each repeated for every use.
+    split=lambda key_data, shape: jax.random.key_data(jax.random.split(_plain(key_data), shape)),
     random_bits=_random_bits,
-    fold_in=_fold_in,
+    fold_in=lambda key_data, number: jax.random.key_data(jax.random.fold_in(_plain(key_data), number)),
     name="quick_threefry2x32",
     tag="quick",
 )

@@ -75,8 +75,7 @@ class AbstractGaussian(dist.Distribution):
     def sample(self, key: Key[Array, ""], sample_shape: tuple[int, ...] = ()) -> Float[Array, "*out k"]:
         r"""Draws $\mu + R \epsilon$ of shape `sample_shape + batch_shape + (K,)`, differentiable in the parameters."""
         eps = jax.random.normal(key, self.shape(tuple(sample_shape)), dtype=self.mean.dtype)
-        # Drawn once: without the barrier the compiler draws them again in each place that uses them.
-        return self.mean + self.factor_times(jax.lax.optimization_barrier(eps))
+        return self.mean + self.factor_times(eps)
 
     def log_prob(self, value: RealLike, intermediates: Any = None) -> Float[Array, "*out"]:
         r"""$\log N(x \mid \mu, C) = -\frac12 \left(|R^{-1}(x - \mu)|^2 + \log|C| + K \log 2\pi\right)$."""

@@ -6,8 +6,8 @@ validation rows; `run` trains with the best of each optimiser, and estimates -lo
 clock stands still while it does. Every result is a line of a file as soon as it is there; what is already in the file
 is not done again.
 
-    DLGM_DATA=... python benchmarks/time_to_likelihood.py screen out/screen.jsonl
-    DLGM_DATA=... python benchmarks/time_to_likelihood.py run out/time.jsonl
+    DLGM_DATA=... python benchmarks/time_to_likelihood.py screen out/time
+    DLGM_DATA=... python benchmarks/time_to_likelihood.py run out/time
 """
 
 import argparse
@@ -35,9 +35,11 @@ RATES = {
     "adan": (2e-3, 4e-3),
     "muon": (2e-3, 5e-3, 1e-2),
 }
-SCREENED, EVERY = 40, 10  # epochs of a screening run; epochs between two looks at the test rows
-# The best of `screen`: optimiser, rate, schedule, epochs.
-CHOSEN: tuple[tuple[str, float, str, int], ...] = ()
+SCREENED, EPOCHS, EVERY = (
+    40,
+    300,
+    10,
+)  # epochs of a screening run and of a long one; epochs between looks at the test rows
 
 
 def train(rows: np.ndarray, settings: TrainingConfig) -> Iterator[tuple[int, float, Model]]:
@@ -67,44 +69,50 @@ def nats(model: Model, rows: np.ndarray, num_samples: int) -> float:
     return -log_likelihood(model, rows, num_samples=num_samples, key=jax.random.key(0)).mean()[0]
 
 
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """The records of a file by name."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {record["name"]: record for record in map(json.loads, lines)}
+
+
 def append(path: Path, record: dict[str, Any]) -> None:
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")
     print(record, flush=True)
 
 
-def screen(path: Path) -> None:
-    data = load_dataset("binarized-mnist")
-    judged = data.valid[:: len(data.valid) // 1000]
-    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+def screen(folder: Path) -> None:
+    data, path = load_dataset("binarized-mnist"), folder / "screen.jsonl"
+    judged, done = data.valid[:: len(data.valid) // 1000], read(path)
     for schedule, (optimiser, rates) in itertools.product(("cosine", "constant"), RATES.items()):
         for rate in rates:
             name = f"{optimiser} {rate:g} {schedule}"
             if name in done:
                 continue
-            settings = TrainingConfig(
-                epochs=SCREENED, optimiser=optimiser, learning_rate=rate, schedule=schedule, drop_out=0.1
-            )
+            chosen: dict[str, Any] = {"optimiser": optimiser, "learning_rate": rate, "schedule": schedule}
             try:
-                *_, (_, seconds, model) = train(data.train, settings)
+                *_, (_, seconds, model) = train(data.train, TrainingConfig(epochs=SCREENED, drop_out=0.1, **chosen))
             except FloatingPointError as error:
                 append(path, {"name": name, "failed": str(error)})
             else:
-                append(path, {"name": name, "nats": nats(model, judged, 100), "seconds": seconds})
+                result = nats(model, judged, 100)
+                append(path, {"name": name, "settings": chosen, "nats": result, "seconds": seconds})
 
 
-def run(path: Path) -> None:
-    data = load_dataset("binarized-mnist")
-    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
-    for optimiser, rate, schedule, epochs in CHOSEN:
-        name = f"{optimiser} {rate:g} {schedule} {epochs}"
+def run(folder: Path) -> None:
+    data, path = load_dataset("binarized-mnist"), folder / "time.jsonl"
+    best: dict[str, dict[str, Any]] = {}
+    for record in sorted(read(folder / "screen.jsonl").values(), key=lambda r: r.get("nats", float("inf"))):
+        if "settings" in record:
+            best.setdefault(record["settings"]["optimiser"], record)
+    if not best:
+        raise SystemExit(f"{folder / 'screen.jsonl'}: expected the results of `screen`; there are none.")
+    done = read(path)
+    for name, settings in ((record["name"], record["settings"]) for record in best.values()):
         if name in done:
             continue
-        settings = TrainingConfig(
-            epochs=epochs, optimiser=optimiser, learning_rate=rate, schedule=schedule, drop_out=0.1
-        )
         looks = []
-        for epoch, seconds, model in train(data.train, settings):
+        for epoch, seconds, model in train(data.train, TrainingConfig(epochs=EPOCHS, drop_out=0.1, **settings)):
             if epoch % EVERY == 0:
                 looks.append((epoch, seconds, nats(model, data.test, 200)))
                 print(name, *looks[-1], flush=True)
@@ -115,10 +123,10 @@ def run(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("screen", "run"))
-    parser.add_argument("results", type=Path)
+    parser.add_argument("folder", type=Path)
     options = parser.parse_args()
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    {"screen": screen, "run": run}[options.what](options.results)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    {"screen": screen, "run": run}[options.what](options.folder)
 
 
 if __name__ == "__main__":

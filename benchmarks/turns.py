@@ -13,10 +13,8 @@ WORKERS = Path(__file__).parent / "workers"
 PAUSE = 0.2  # seconds between two turns, in which the threads of the one before go to sleep
 
 
-def take_turns(
-    workers: Mapping[str, Sequence[str]], *, units: int, rounds: int, lengths: Mapping[str, int] | None = None
-) -> dict[str, list[float]]:
-    """Seconds that a unit took, for each worker and each round. `units` make a turn (or as `lengths` says)."""
+def take_turns(workers: Mapping[str, Sequence[str]], *, units: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds that a unit took, for each worker and each round. `units` make a turn."""
     processes = {}
     times: dict[str, list[float]] = {name: [] for name in workers}
     try:
@@ -34,7 +32,7 @@ def take_turns(
             for name, process in processes.items():
                 assert process.stdin is not None
                 assert process.stdout is not None
-                print((lengths or {}).get(name, units), file=process.stdin, flush=True)
+                print(units, file=process.stdin, flush=True)
                 times[name].append(json.loads(process.stdout.readline()))
                 time.sleep(PAUSE)
     finally:

@@ -26,9 +26,7 @@ def quick_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
 
 def plain_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     """The key that `quick_key` was given, for what takes JAX's own kind only."""
-    if key.dtype != _QUICK_DTYPE:
-        return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_THREEFRY)
+    return _plain(jax.random.key_data(key)) if jax.random.key_impl(key) == _QUICK else key
 
 
 def _random_bits(key_data: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]) -> UInt[Array, "..."]:
@@ -39,7 +37,7 @@ def _random_bits(key_data: UInt32[Array, "2"], bit_width: int, shape: tuple[int,
     return (first ^ second).astype(f"uint{bit_width}")
 
 
-def _plain(key_data: UInt32[Array, "2"]) -> Key[Array, ""]:
+def _plain(key_data: UInt32[Array, "*keys 2"]) -> Key[Array, "*keys"]:
     return jax.random.wrap_key_data(key_data, impl=_THREEFRY)
 
 
@@ -66,4 +64,3 @@ _QUICK = define_prng_impl(
     name="quick_threefry2x32",
     tag="quick",
 )
-_QUICK_DTYPE = jax.eval_shape(lambda: jax.random.wrap_key_data(jnp.zeros(2, np.uint32), impl=_QUICK)).dtype

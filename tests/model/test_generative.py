@@ -30,6 +30,18 @@ def test_both_joint_densities_agree_under_the_change_of_variables(x64, latent, s
     np.testing.assert_allclose(back, xi, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("latent", "scale"), [*SHAPES, ((3, 2), "full")])
+@pytest.mark.parametrize("activate_input", [False, True])
+def test_folding_g_changes_no_output(x64, latent, scale, activate_input):
+    """Where the top G is full and meets an affine map it is folded away; elsewhere nothing is done."""
+    g = build(latent, scale=scale, activate_input=activate_input).generative
+    folded = g.folded()
+    top = scale if isinstance(scale, str) else scale[-1]
+    assert (folded is g) == (activate_input or top != "full")
+    xi = jnp.asarray(np.random.default_rng(1).normal(size=sum(latent)))
+    np.testing.assert_allclose(folded.outputs(xi), g.outputs(xi), rtol=1e-12)
+
+
 def test_states_follow_the_papers_recursion(x64):
     """Eqs. 2-3 written out by hand for three layers."""
     g = build((2, 3, 1), scale="full").generative

@@ -28,8 +28,6 @@ def bounds(
         v, m, k = row
         return -objective(model, v.astype(jnp.float32), m, key=k).loss
 
-    if rows.shape[0] <= _BLOCK:
-        return jax.vmap(one)((rows, mask, keys))
     return jax.lax.map(one, (rows, mask, keys), batch_size=_BLOCK)
 
 

@@ -1,4 +1,4 @@
-"""The rank-one matrices' derivatives, which are written out by hand, against finite differences and the dense matrices."""
+"""The rank-one matrices' derivatives, written out by hand, against finite differences and dense matrices."""
 
 import jax
 import jax.numpy as jnp

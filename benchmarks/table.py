@@ -6,7 +6,7 @@ from typing import Any
 PEERS = {
     "step": ("Training step", "ms", 1e3),
     "likelihood": ("Likelihood of a row, S = 5,000", "ms", 1e3),
-    "chain": ("Fifteen iterations of the imputation chain, a row", "us", 1e6),
+    "chain": ("Fifteen steps of the chain, a row", "us", 1e6),
     "sample": ("Sampling, a row", "us", 1e6),
 }
 

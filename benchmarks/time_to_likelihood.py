@@ -33,7 +33,6 @@ RATES = {
     "adam": (1e-3, 2e-3, 4e-3),
     "lion": (1e-4, 3e-4),
     "adan": (2e-3, 4e-3),
-    "muon": (2e-3, 5e-3, 1e-2),
 }
 SCHEDULES = ("cosine", "linear", "constant")
 SCREENED, EPOCHS, EVERY = 20, 200, 10  # epochs: of a screening run, of a long one, between looks at the test rows
@@ -130,7 +129,7 @@ def run(folder: Path) -> None:
         compiling = max(0.0, seconds[0] - pace)
         first = {str(goal): next((epoch for epoch, n in looks if n < goal), None) for goal in (92, 91, 90, 89, 88)}
         minutes = {goal: None if epoch is None else (compiling + epoch * pace) / 60 for goal, epoch in first.items()}
-        last = nats(model, data.test, 5000)
+        last = nats(model, data.test, 500)
         more = {"seconds an epoch": pace, "compiling": compiling, "last": last, "looks": looks}
         append(path, {"name": name, "epochs to": first, "minutes to": minutes, **more})
 

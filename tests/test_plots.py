@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from dlgm import plots
+from dlgm.plots.images import _GAP, _as_images, _tile
 
 RNG = np.random.default_rng(0)
 GREY, COLOUR = RNG.random((7, 6, 5)), RNG.random((3, 4, 8, 3))
@@ -49,20 +50,59 @@ FIGURES = {
     "bars, close": lambda: plots.likelihood_bars([("a", -87.3, 0.2), ("b", -86.6, float("nan"))]),
     "bars, equal": lambda: plots.likelihood_bars([("a", -87.3, 0.0), ("b", -87.3, 0.0)]),
     "bars, one": lambda: plots.likelihood_bars([("a", 3.0, 0.2)]),
-    "kl": lambda: plots.unit_kl([RNG.gamma(1, 1, 30), np.geomspace(1, 1e-6, 100)]),
-    "kl, none active": lambda: plots.unit_kl({"top": jnp.zeros(1)}),
+    "course": lambda: plots.training_course(FULL, "beta"),
+    "kl": lambda: plots.unit_kl(np.geomspace(1, 1e-6, 100)),
+    "kl, none active": lambda: plots.unit_kl(jnp.zeros(1), "top"),
+    "latent grid": lambda: plots.latent_grid(lambda p: np.tile(p[:, :1] > 0, (1, 12)), (3, 4), across=5),
+    "latent grid, colours": lambda: plots.latent_grid(lambda p: np.full((len(p), 36), 0.5), (3, 4, 3), across=2),
+    "posterior": lambda: plots.posterior_plane(
+        RNG.normal(size=(20, 30)), (-5, 5, -4, 4), prior=np.zeros((3, 2)), draws=np.ones((4, 2)), mode=[0, 1]
+    ),
+    "posterior, bare": lambda: plots.posterior_plane(np.zeros((5, 5)), (0, 1, 0, 1)),
+    "trace": lambda: plots.trace(RNG.normal(size=(4, 25)), "age", truth=0.5),
 }
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_renders(name):
     buffer = BytesIO()
-    FIGURES[name]().savefig(buffer, format="png", dpi=40)
+    FIGURES[name]().figure.savefig(buffer, format="png", dpi=40)
     assert buffer.getvalue().startswith(b"\x89PNG")
 
 
-def legend_of(figure):
-    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+def test_every_function_draws_on_the_axes_it_is_given():
+    """All of them are called here; what is drawn is on those axes, and no figure is made besides."""
+    calls = {
+        "embedding": lambda ax: plots.embedding(np.zeros((3, 2)), [1, 2, 3], ax=ax),
+        "filled_in": lambda ax: plots.filled_in(GREY, HOLES, DRAWS, GREY, ax=ax),
+        "image_grid": lambda ax: plots.image_grid(GREY, 3, ax=ax),
+        "latent_grid": lambda ax: plots.latent_grid(lambda p: np.zeros((len(p), 12)), (3, 4), ax=ax),
+        "likelihood_bars": lambda ax: plots.likelihood_bars([("a", -1.0, None)], ax=ax),
+        "posterior_plane": lambda ax: plots.posterior_plane(np.zeros((5, 5)), (0, 1, 0, 1), ax=ax),
+        "side_by_side": lambda ax: plots.side_by_side({"data": GREY}, ax=ax),
+        "trace": lambda ax: plots.trace(np.zeros((2, 3)), ax=ax),
+        "training_course": lambda ax: plots.training_course(FULL, "beta", ax=ax),
+        "training_curves": lambda ax: plots.training_curves(FULL, ax=ax),
+        "unit_kl": lambda ax: plots.unit_kl([1.0, 0.0], ax=ax),
+    }
+    assert set(calls) == set(plots.__all__) - {"new_figure"}
+    for name, draw in calls.items():
+        ax = plots.new_figure(4, 4).add_subplot()
+        assert draw(ax) is ax, name
+        assert ax.has_data(), name
+
+
+def test_a_latent_grid_puts_images_where_their_points_are():
+    """Brightness rises to the right, and only there."""
+    (image,) = plots.latent_grid(lambda p: np.tile((p[:, :1] + 3) / 6, (1, 4)), (2, 2), across=4).images
+    picture = np.asarray(image.get_array())
+    np.testing.assert_allclose(picture[:, ::2], np.tile(np.linspace(0, 1, 4), (8, 1)), atol=1e-6)
+    (image,) = plots.latent_grid(lambda p: np.tile((p[:, 1:] + 3) / 6, (1, 4)), (2, 2), across=4).images
+    np.testing.assert_allclose(np.asarray(image.get_array())[::2, 0], np.linspace(1, 0, 4), atol=1e-6)
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def test_the_best_epoch_is_the_highest_held_out_bound():
@@ -72,20 +112,20 @@ def test_the_best_epoch_is_the_highest_held_out_bound():
 
 
 def test_tiles_hold_the_images_in_reading_order():
-    images = plots._as_images("test", "images", GREY)
-    picture, (high, wide) = plots._tile(images, 3)
+    images = _as_images("test", "images", GREY)
+    picture, (high, wide) = _tile(images, 3)
     for at, image in enumerate(images):
         row, column = divmod(at, 3)
         cell = picture[row * high : (row + 1) * high, column * wide : (column + 1) * wide]
-        inside = cell[plots._GAP + 1 : -plots._GAP - 1, plots._GAP + 1 : -plots._GAP - 1, :3]
+        inside = cell[_GAP + 1 : -_GAP - 1, _GAP + 1 : -_GAP - 1, :3]
         factor = len(inside) // GREY.shape[1]
         np.testing.assert_array_equal(inside[::factor, ::factor], image)
     assert (picture[2 * high :, wide:, 3] == 0).all()
 
 
 def test_holes_have_their_own_colour():
-    figure = plots.filled_in(GREY, HOLES, DRAWS, GREY)
-    (picture,) = (image.get_array() for image in figure.axes[0].images)
+    ax = plots.filled_in(GREY, HOLES, DRAWS, GREY)
+    (picture,) = (image.get_array() for image in ax.images)
     colours = np.ptp(np.asarray(picture)[..., :3], axis=-1) > 0.1
     rows = np.split(colours, 5)
     assert [bool(row.any()) for row in rows] == [False, True, False, False, False]
@@ -95,12 +135,12 @@ def test_holes_have_their_own_colour():
 
 
 def test_units_that_carry_something_are_counted():
-    figure = plots.unit_kl([[0.5, 0.009, 0.01]])
-    assert figure.axes[0].get_title(loc="left") == "layer 1: 0.5 nats in all; 2 of 3 units with 0.01 or more"
+    ax = plots.unit_kl([0.5, 0.009, 0.01])
+    assert ax.get_title(loc="left") == "layer 1: 0.5 nats in all; 2 of 3 units with 0.01 or more"
 
 
 def test_bars_start_at_zero_and_dots_say_that_they_do_not():
-    far, near = (plots.likelihood_bars([("a", mean, 0.1), ("b", -86.6, 0.1)]).axes[0] for mean in (-170.0, -87.3))
+    far, near = (plots.likelihood_bars([("a", mean, 0.1), ("b", -86.6, 0.1)]) for mean in (-170.0, -87.3))
     assert far.get_xlim()[1] >= 0
     assert "does not start at 0" not in far.get_xlabel()
     assert near.get_xlim()[1] < 0
@@ -122,8 +162,10 @@ REFUSED = [
     (lambda: plots.filled_in(GREY, HOLES[0], DRAWS, GREY), "`observed_mask` of shape (7, 6, 5); got (6, 5)."),
     (lambda: plots.filled_in(GREY, HOLES, DRAWS[:, :2], GREY), "like `truth`, (7, 6, 5, 3); got (2, 6, 5, 3)."),
     (lambda: plots.likelihood_bars([]), "expected at least one entry; got none."),
-    (lambda: plots.unit_kl([]), "expected at least one layer; got none."),
-    (lambda: plots.unit_kl([np.zeros((2, 2))]), "expected one number a unit in 'layer 1'; got shape (2, 2)."),
+    (lambda: plots.unit_kl([]), "expected one number a unit in 'layer 1'; got shape (0,)."),
+    (lambda: plots.unit_kl(np.zeros((2, 2))), "expected one number a unit in 'layer 1'; got shape (2, 2)."),
+    (lambda: plots.training_course(FULL, "speed"), "expected a finite `speed` in some record; found none."),
+    (lambda: plots.trace([1.0, 2.0]), "expected draws of shape (chains, draws); got (2,)."),
 ]
 
 

@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlgm.inference import fill, log_likelihood, sample
+from dlgm.inference import impute, log_likelihood, sample
 from dlgm.learning import TrainingConfig, make_mesh
 from dlgm.learning.step import Resident, make_run, start_state
 from dlgm.model import Model, ModelConfig, build_model, make_observation
@@ -63,7 +64,8 @@ def chain(covariance: str) -> None:
     """CHAIN iterations of filling the lower half of a row."""
     model, rows = model_of(covariance), bits(2_000)
     mask = np.arange(PIXELS) < PIXELS // 2
-    serve(lambda n: fill(model, rows[:n], np.tile(mask, (n, 1)), iterations=CHAIN, key=jax.random.key(1)))
+    settings: dict[str, Any] = {"method": "chain", "draws": 1, "chains": 1, "warm_up": CHAIN - 1, "thin": 1}
+    serve(lambda n: impute(model, rows[:n], np.tile(mask, (n, 1)), key=jax.random.key(1), **settings))
 
 
 def new_rows(covariance: str) -> None:

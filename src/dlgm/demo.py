@@ -1,6 +1,6 @@
 """The demonstration: a model of the embedded digits that scores, draws, fills in and maps, told in one page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from dlgm import plots
 from dlgm.baselines import fit_mixture_of_bernoullis
 from dlgm.data import Dataset, load_dataset
-from dlgm.inference import Likelihood, fill, log_likelihood, posterior_moments, reconstruct, sample
+from dlgm.inference import Likelihood, impute, log_likelihood, posterior_moments, reconstruct, sample
 from dlgm.inference.likelihood import mean_and_error
 from dlgm.learning import AbstractWatcher, Diagnostics, Fitted, TrainingConfig, diagnose, fit
 from dlgm.model import ModelConfig, make_observation, preset
@@ -68,7 +68,7 @@ def run(
     shown = data.test[:10]
     mask = np.ones_like(shown, bool)
     mask.reshape(-1, 8, 8)[:, 4:] = False  # the lower half is hidden
-    draws = [fill(model, shown, mask, iterations=50, key=k) for k in jax.random.split(keys["fill"], 64)]
+    filled = impute(model, shown, mask, draws=100, key=keys["fill"])
     drawn = sample(model, 36, key=keys["draw"])
     images = (-1, *data.shape)
     pictures = {
@@ -88,8 +88,8 @@ def run(
         "filled": plots.filled_in(
             shown.reshape(images),
             mask.reshape(images),
-            np.stack([rows for rows, _ in draws[:4]]).reshape(4, *images),
-            np.mean([rows for rows, _ in draws], axis=0).reshape(images),
+            np.stack([filled[i] for i in (0, 25, 50, 75)]).reshape(4, *images),  # one of each chain
+            filled.mean().reshape(images),
         ),
         "map": plots.embedding(points, np.concatenate([data.labels["train"], data.labels["test"]])),
     }
@@ -109,6 +109,16 @@ def _best_mixture(data: Dataset, key: Any, candidates: Sequence[int]) -> tuple[i
     }
     best = max(fits, key=lambda K: float(np.mean(fits[K].log_likelihood(data.valid))))
     return best, np.asarray(fits[best].log_likelihood(data.test))
+
+
+def _training(history: Sequence[Mapping[str, Any]]) -> Any:
+    """The bound, and beside it what the training did meanwhile."""
+    figure, courses = plots.new_figure(8.0, 4.0), ("beta", "learning_rate", "rows_per_second")
+    grid = figure.add_gridspec(len(courses), 2, width_ratios=(2.2, 1))
+    plots.training_curves(history, ax=figure.add_subplot(grid[:, 0]))
+    for row, name in enumerate(courses):
+        plots.training_course(history, name, ax=figure.add_subplot(grid[row, 1])).label_outer()
+    return figure
 
 
 def write_report(found: Findings, seed: int) -> str:
@@ -152,11 +162,11 @@ def write_report(found: Findings, seed: int) -> str:
         "the noise at the recognition model's input that keeps it from overfitting; the validation bound without.",
     )
     report.figure(
-        plots.training_curves(fitted.history),
+        _training(fitted.history),
         "The bound on training and validation rows by epoch",
     )
     report.figure(
-        plots.unit_kl(found.diagnostics.unit_kl),
+        plots.unit_kl(found.diagnostics.unit_kl[0]),
         "The KL divergence of each latent unit, largest first",
         f"What each latent carries. The importance-sampled likelihood lies {found.diagnostics.gap:.2f} nats above the "
         "bound.",
@@ -168,7 +178,7 @@ def write_report(found: Findings, seed: int) -> str:
     report.section(
         "Holes filled in",
         "The lower half of each test digit is hidden from the model. It proposes different completions where the upper "
-        "half leaves room for doubt; the last row is their average over 64 fills.",
+        "half leaves room for doubt; the last row is the mean of 100 fills.",
     )
     report.figure(
         found.pictures["filled"], "Rows: the original digits, the upper halves given, four completions, their mean"

@@ -10,6 +10,7 @@ from html import escape
 from io import BytesIO
 from numbers import Integral, Real
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 # Pictures have two pixels for each of the page's, which keeps them sharp on phones and on paper.
@@ -50,10 +51,12 @@ class Report:
         self._body += _paragraphs(text)
         return self
 
-    def figure(self, fig: Figure, alt: str, caption: str = "") -> "Report":
-        """A picture. `alt` says what it shows to somebody who does not see it."""
+    def figure(self, picture: Figure | Axes, alt: str, caption: str = "") -> "Report":
+        """A picture: a figure, or axes that stand for theirs. `alt` says what it shows to who does not see it."""
         if not alt.strip():
             raise ValueError("Report.figure: expected `alt` to describe the picture; got an empty text.")
+        fig = picture.get_figure(root=True) if isinstance(picture, Axes) else picture
+        assert fig is not None
         buffer = BytesIO()
         fig.savefig(buffer, format="png", dpi=_PAGE_DPI * _DENSITY, metadata={"Software": None})
         width, height = (round(inches * _PAGE_DPI) for inches in fig.get_size_inches())

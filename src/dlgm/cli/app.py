@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from dlgm.cli import data, demo, fit, info, reproduce, sample, score
+from dlgm.cli import data, demo, embed, fit, impute, info, reproduce, sample, score
 from dlgm.cli.errors import UsageError
 from dlgm.cli.processes import leave
 
@@ -25,6 +25,8 @@ app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(score.score)
 app.command()(sample.sample)
+app.command()(impute.impute)
+app.command()(embed.embed)
 app.command()(info.info)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")

@@ -76,6 +76,17 @@ def fit(
     averaging: Annotated[float | None, typer.Option(help="Decay of the parameters' running average; 0: none.")] = None,
     clip: Annotated[float | None, typer.Option(help="Longest gradient taken as it is; 0: no limit.")] = None,
     scale: Annotated[str | None, typer.Option(help="The matrices G: full, diagonal or scalar.")] = None,
+    sees_mask: Annotated[
+        bool | None,
+        typer.Option(
+            "--sees-mask/--no-mask",
+            help="Whether the recognition model is told which cells are holes. Default: if there are any.",
+        ),
+    ] = None,
+    hide_cells: Annotated[
+        float | None,
+        typer.Option(help="Largest share of a row's cells taken for holes in a step, so that holes are known later."),
+    ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
     checkpoints: Annotated[
@@ -169,6 +180,7 @@ def fit(
         "structure": structure,
         "scale": scale,
         "kappa": kappa,
+        "sees_mask": sees_mask if sees_mask is not None else _has_holes(rows.train) or bool(hide_cells) or None,
     }
     asked_training = {
         "epochs": epochs,
@@ -182,6 +194,7 @@ def fit(
         "bit_flip": bit_flip,
         "gaussian_noise": gaussian_noise,
         "sample_noise": sample_noise,
+        "hide_cells": hide_cells,
         "patience": patience,
         "schedule": schedule,
         "averaging": averaging,
@@ -296,6 +309,11 @@ def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:
         "REINFORCE with leave-one-out baseline": Reinforce(LeaveOneOut()),
     }
     return gradient_signal_to_noise(model, part.values, estimators, part.mask, num_samples=2, key=key)
+
+
+def _has_holes(part: Any) -> bool:
+    """Whether training rows have holes; those of a source, as far as the first few thousand say."""
+    return part.first(5_000).mask is not None
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -100,6 +100,14 @@ def split_of(dataset: "Dataset", split: str, limit: int | None, saved: "SavedMod
     return rows[:limit]
 
 
+def new_folder(option: str, path: Path) -> Path:
+    """A place where a folder is, or could be made; nothing is made yet."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{option}: expected a folder to write to; {path} is a file.")
+    writable(option, path / "file")
+    return path
+
+
 def writable(option: str, path: Path, suffixes: tuple[str, ...] = ()) -> Path:
     """A place where a file could be written, seen to before any work is done; nothing is made yet."""
     if path.is_dir():

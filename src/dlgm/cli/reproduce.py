@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dlgm.cli import reproduce_figures
 from dlgm.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ app = typer.Typer(help="Rerun the paper's tables and figures.", no_args_is_help=
 @app.callback()
 def _group() -> None:
     pass
+
+
+app.command()(reproduce_figures.posterior)
+app.command()(reproduce_figures.embedding)
+app.command()(reproduce_figures.imputation)
 
 
 @app.command()

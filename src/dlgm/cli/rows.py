@@ -170,7 +170,7 @@ def _other_table(valid: str, schema: "Schema", reading: dict[str, Any]) -> "Tabl
     return load_table(valid, schema=schema, **reading)
 
 
-def rows_to_score(
+def rows_to_ask(
     data: str,
     saved: "SavedModel",
     split: str | None,
@@ -190,7 +190,7 @@ def rows_to_score(
         with users_mistakes():
             return Part(*schema.encode(rows), schema)
     if split is not None:
-        raise UsageError(f"--split: only for data sets with a name; all rows of {data} are scored.")
+        raise UsageError(f"--split: only for data sets with a name; all rows of {data} are taken.")
     schema = schema_of(saved) or _schema_of(saved)
     # What meant a hole in the training file means one here.
     reading["missing"] = [*saved.data.get("missing", []), *(reading.get("missing") or [])]

@@ -68,7 +68,7 @@ def sample(
         bits = schema.kind == "binary" if schema else saved.data.get("family") == "bernoulli"
         highest = 1.0 if bits else 255.0
         images = np.clip(rows / highest, 0, 1).reshape(num, *shape)
-        image_grid(images, columns=int(np.ceil(np.sqrt(num)))).savefig(buffer, format="png", dpi=150)
+        image_grid(images, columns=int(np.ceil(np.sqrt(num)))).figure.savefig(buffer, format="png", dpi=150)
     write_atomically(out, buffer.getvalue())
     if as_json:
         import json

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dlgm.cli.options import AsJson, DataName, ModelFile, Offline, Quiet, Seed, load_saved, users_mistakes, writable
-from dlgm.cli.rows import rows_to_score
+from dlgm.cli.rows import rows_to_ask
 from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, print_notes
 
 
@@ -40,7 +40,7 @@ def score(
     if out is not None:
         writable("--out", out, (".csv",))
     saved = load_saved(model)
-    rows = rows_to_score(
+    rows = rows_to_ask(
         data,
         saved,
         split,

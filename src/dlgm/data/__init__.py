@@ -14,10 +14,11 @@ from dlgm.data.errors import (
     SchemaError,
     UnknownDatasetError,
 )
+from dlgm.data.masks import hide_at_random, hide_square
 from dlgm.data.registry import Fetched, Located, fetch_datasets, find_dataset, list_datasets, load_dataset
 from dlgm.data.schema import Column, Schema, infer_schema, read_schema, write_schema
 from dlgm.data.source import ArraySource, RowSource
-from dlgm.data.table import Table, read_table
+from dlgm.data.table import Table, read_column, read_table
 
 __all__ = [
     "ArraySource",
@@ -37,9 +38,12 @@ __all__ = [
     "UnknownDatasetError",
     "fetch_datasets",
     "find_dataset",
+    "hide_at_random",
+    "hide_square",
     "infer_schema",
     "list_datasets",
     "load_dataset",
+    "read_column",
     "read_schema",
     "read_table",
     "write_schema",

@@ -22,10 +22,16 @@ class RowSource(Protocol):
 
 
 class ArraySource:
-    """A source of the rows of an array, for instance one that is mapped into memory and stays on the disk."""
+    """A source of the rows of an array, for instance one that is mapped into memory and stays on the disk.
 
-    def __init__(self, rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None = None) -> None:
+    Without a mask, NaN means a hole; `complete` says that there is none. (Finding out would mean to read everything.)
+    """
+
+    def __init__(
+        self, rows: Shaped[np.ndarray, "n x"], mask: Bool[np.ndarray, "n x"] | None = None, *, complete: bool = False
+    ) -> None:
         self.rows, self.mask = rows, mask
+        self._searched = mask is None and rows.dtype.kind == "f" and not complete
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,7 +40,10 @@ class ArraySource:
 
     def read(self, index: Int[np.ndarray, " k"]) -> tuple[Shaped[np.ndarray, "k x"], Bool[np.ndarray, "k x"] | None]:
         """The rows with these numbers."""
-        return np.asarray(self.rows[index]), None if self.mask is None else np.asarray(self.mask[index])
+        rows = np.asarray(self.rows[index])
+        if self._searched:
+            return rows, ~np.isnan(rows)
+        return rows, None if self.mask is None else np.asarray(self.mask[index])
 
 
 def rows_named(

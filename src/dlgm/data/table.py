@@ -22,6 +22,7 @@ from dlgm.data.schema import Schema, infer_schema
 from dlgm.data.schema.arrays import constant_columns
 from dlgm.data.schema.cells import plain, shown, to_numbers
 from dlgm.data.schema.column import CODED, Category
+from dlgm.names import closest
 
 # How a name ends, and who reads it; `.gz` may follow.
 READERS: dict[str, Callable[[Path, Reading], Content]] = {
@@ -157,6 +158,22 @@ def read_table(
         raise SchemaError(f"{path}: {error}") from None
     notes = (*notes, *_nearly_numbers(schema, rows, missing), *_remarks(schema, values, mask))
     return Table(path.name, values, mask, schema, content.shape, notes, tuple(missing))
+
+
+def read_column(path: str | Path, name: str, **reading: Any) -> Shaped[np.ndarray, " n"]:
+    """One column of a table as it stands in the file, such as the labels of its rows. Holes are empty texts.
+
+    `reading` says how, as for `read_table`.
+    """
+    path, key = _path_and_key(path, reading.pop("key", None))
+    how = Reading(key=key, **{k: tuple(v) if k == "missing" else v for k, v in reading.items()})
+    rows = _reader(path, how)(path, how).rows
+    if isinstance(rows, np.ndarray):
+        raise SchemaError(f"{path}: an array has no column {name!r}: only tables have names.")
+    if name not in (names := [str(column) for column in rows.columns]):
+        raise SchemaError(f"{path}: expected a column {name!r}; got {listed(names)}.{closest(name, names)}")
+    column = rows.iloc[:, names.index(name)]
+    return column.astype(object).where(column.notna(), "").to_numpy() if column.isna().any() else column.to_numpy()
 
 
 def is_table_path(text: str) -> bool:

@@ -105,6 +105,11 @@ def _score_block(
         ess = jnp.exp(2 * log_sum - log_sum_squares)
         # Var(mean w) / (mean w)^2 = (S / ess - 1) / (S - 1); rounding must not make it negative.
         relative = jnp.maximum(S / ess - 1, 0) / (S - 1)
-        return Likelihood(log_sum - jnp.log(S), jnp.sqrt(relative), jnp.minimum(ess, S), mean)
+        found = Likelihood(log_sum - jnp.log(S), jnp.sqrt(relative), jnp.minimum(ess, S), mean)
+        if m is None:
+            return found
+        # Nothing at all is certain: the probability of an empty row is one.
+        nothing_seen = Likelihood(jnp.zeros(()), jnp.zeros(()), S, mean)
+        return jax.tree.map(lambda a, b: jnp.where(jnp.any(m), a, b), found, nothing_seen)
 
     return jax.vmap(one)(rows, mask, hashes)

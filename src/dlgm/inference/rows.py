@@ -23,14 +23,16 @@ def as_rows(
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can be asked about and their mask, or a message that says why not.
 
-    Bytes stay bytes, which saves memory; everything else becomes float32. `start` is the number of the first row, for
-    messages.
+    Without a mask, NaN means a hole; with one, it says where they are. Bytes stay bytes, which
+    saves memory; everything else becomes float32. `start` is the number of the first row, for messages.
     """
     rows = np.asarray(rows)
     observation = model.generative.observation
     if rows.ndim != 2 or rows.shape[1] != observation.columns:
         hint = " Flatten images first." if rows.ndim > 2 else " Put one row into a list." if rows.ndim == 1 else ""
         raise ValueError(f"{name}: expected (n, {observation.columns}) values; got shape {rows.shape}.{hint}")
+    if mask is None and rows.dtype.kind == "f" and (holes := np.isnan(rows)).any():
+        mask = ~holes
     if mask is not None:
         mask = np.asarray(mask)
         if mask.shape != rows.shape or mask.dtype != bool:

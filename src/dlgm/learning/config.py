@@ -54,6 +54,7 @@ class TrainingConfig:
     drop_out: float = 0.0
     gaussian_noise: float = 0.0
     sample_noise: float = 0.0
+    hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ class TrainingConfig:
 
     def noise(self) -> Noise:
         """The noise of the recognition model."""
-        return Noise(self.bit_flip, self.drop_out, self.gaussian_noise, self.sample_noise)
+        return Noise(self.bit_flip, self.drop_out, self.gaussian_noise, self.sample_noise, self.hide_cells)
 
     def make_objective(self) -> AbstractObjective:
         """The objective by its name."""

@@ -94,7 +94,8 @@ def fit(
     **Arguments**
 
     - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means.
-    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed (by default all). NaN only in holes.
+    - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed; by default, what is not NaN. The bound is
+      then one on the likelihood of the observed cells.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
     - `mesh`: the devices to use; by default all, of all processes that `jax.distributed` has joined.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
@@ -128,7 +129,7 @@ def fit(
     elif jax.process_count() > 1 and not isinstance(rows, RowSource):
         # Every process takes the rows of its own devices only, and does so as from any source; all in one chunk, since
         # they are in memory anyway, and so in the order that they have with a single process.
-        rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built)), None
+        rows, mask = ArraySource(*_as_data("rows", rows, mask, model=built), complete=True), None
         chunk_rows = len(rows.rows)
     streamed = isinstance(rows, RowSource)
     if streamed:

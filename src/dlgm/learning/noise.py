@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float, Key
+from jaxtyping import Bool, Float, Key
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,14 @@ class Noise:
     drop_out: float = 0.0  # probability that an input is set to zero; what is left is scaled up by 1 / (1 - rate)
     gaussian: float = 0.0  # standard deviation of noise added to the inputs
     samples: float = 0.0  # standard deviation of noise added to the latents
+    hide: float = 0.0  # largest share of a row's cells that is taken for holes
 
     def __post_init__(self) -> None:
         for name in ("bit_flip", "drop_out"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected a rate of at least 0 and less than 1; got {getattr(self, name)}.")
+        if not 0 <= self.hide <= 1:
+            raise ValueError(f"hide: expected a share from 0 to 1; got {self.hide}.")
         for name in ("gaussian", "samples"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: expected a standard deviation of at least 0; got {getattr(self, name)}.")
@@ -41,6 +44,16 @@ class Noise:
             kept = jax.random.bernoulli(key_drop, 1 - self.drop_out, x.shape)
             x = jnp.where(kept, x / (1 - self.drop_out), 0)
         return x
+
+    def hide_cells(self, mask: Bool[Array, " x"], key: Key[Array, ""]) -> Bool[Array, " x"]:
+        """What is left of one row: cells go at random, at a rate that is uniform from 0 to `hide` for each row.
+
+        Both models learn from what is left, which is still the likelihood of data with holes at random: the recognition
+        model gets to know holes, and the generative model is not pulled elsewhere.
+        """
+        key_rate, key_cells = jax.random.split(key)
+        rate = self.hide * jax.random.uniform(key_rate)
+        return mask & ~jax.random.bernoulli(key_cells, rate, mask.shape)
 
     def corrupt_latents(self, xi: Float[Array, " k"], key: Key[Array, ""]) -> Float[Array, " k"]:
         """One draw of the latents with noise."""

@@ -112,6 +112,9 @@ def minibatch_free_energy(
     keys = jax.random.split(key, rows.shape[0])
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, k: Key[Array, ""]) -> Terms:
+        if noise.hide:
+            k, key_hide = jax.random.split(k)
+            m = noise.hide_cells(jnp.ones(v.shape, bool) if m is None else m, key_hide)
         return objective(model, v, m, beta=beta, noise=noise, key=k)
 
     terms = jax.vmap(one)(rows, mask, keys)
@@ -123,11 +126,12 @@ def noisy_inputs(
     model: Model, v: Float[Array, " x"], mask: Bool[Array, " x"] | None, noise: Noise, key: Key[Array, ""]
 ) -> Float[Array, " i"]:
     """What the recognition model sees of a row while training. Holes stay at zero, as they will be afterwards."""
-    x = noise.corrupt_inputs(model.encode(v, mask), key)
-    if mask is None:
-        return x
-    widths = np.asarray(model.generative.observation.input_widths)
-    return jnp.where(jnp.repeat(mask, widths, total_repeat_length=int(widths.sum())), x, 0)
+    observation = model.generative.observation
+    x = noise.corrupt_inputs(observation.encode(v, mask), key)
+    if mask is not None:
+        widths = np.asarray(observation.input_widths)
+        x = jnp.where(jnp.repeat(mask, widths, total_repeat_length=int(widths.sum())), x, 0)
+    return model.with_mask(x, mask)
 
 
 def check_num_samples(num_samples: object, at_least: int) -> None:

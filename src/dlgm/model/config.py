@@ -9,14 +9,14 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax import Array
-from jaxtyping import Key
+from jaxtyping import Float, Key
 
 from dlgm.keys import quick_key
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
 from dlgm.model.model import Model
 from dlgm.model.networks import MLP, NONLINEARITIES, gain_of
-from dlgm.model.observations import observation_from_config
+from dlgm.model.observations import AbstractObservation, observation_from_config
 from dlgm.model.recognition import RecognitionModel
 from dlgm.model.scales import SCALES
 from dlgm.names import require_one_of
@@ -46,6 +46,7 @@ class ModelConfig:
     structure: str = "factorised"  # of the posterior over layers: factorised, joint or directed
     recognition_hidden: Sequence[Any] | None = None  # widths of the trunk; None: those of T_0, from the data up
     recognition_nonlinearity: str | None = None  # None: that of T_0
+    sees_mask: bool = False  # whether the recognition model is told which cells are holes
     kappa: float = 1e6  # variance of the prior on generative parameters
 
     # One entry a map or layer, after __post_init__ has spread what was given once.
@@ -84,6 +85,8 @@ class ModelConfig:
         widest = sum(self.latent) if self.structure == "joint" else max(self.latent)
         if self.covariance == "rank-r" and self.rank > widest:
             raise ValueError(f"rank: expected at most the number of latents, {widest}; got {self.rank}.")
+        if not isinstance(self.sees_mask, bool):
+            raise ValueError(f"sees_mask: expected true or false; got {self.sees_mask!r}.")
         if not isinstance(self.kappa, int | float) or not self.kappa > 0:
             raise ValueError(f"kappa: expected a positive variance; got {self.kappa!r}.")
 
@@ -138,17 +141,18 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
 
     hidden = config.hiddens[0][::-1] if config.recognition_hidden is None else config.recognition_hidden
     nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]
+    num_inputs = observation.num_inputs + (observation.columns if config.sees_mask else 0)
     trunk = None
     if hidden:
         trunk = MLP(
-            observation.num_inputs,
+            num_inputs,
             hidden[:-1],
             hidden[-1],
             nonlinearity=nonlinearity,
             output_gain=gain_of(nonlinearity),
             key=key_trunk,
         )
-    num_features = hidden[-1] if hidden else observation.num_inputs
+    num_features = hidden[-1] if hidden else num_inputs
     directed = config.structure == "directed" and L > 1
     above = [sum(config.latent[l + 1 :]) if directed else 0 for l in range(L)]
     joint = config.structure == "joint"
@@ -162,7 +166,26 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
         rank=config.rank,
         key=key_heads,
     )
-    return Model(generative, RecognitionModel(trunk, heads, directed))
+    recognition = RecognitionModel(trunk, heads, directed, config.sees_mask)
+    return Model(generative, _blind_to_holes(recognition, observation) if config.sees_mask else recognition)
+
+
+def _blind_to_holes(recognition: RecognitionModel, observation: AbstractObservation) -> RecognitionModel:
+    """The same model with weights of zero for holes: training finds out what they mean.
+
+    A column whose holes it has never met is then taken at its fill, as in a model that does not see the mask.
+    """
+    i, x = observation.num_inputs, observation.columns
+
+    def first_weights(model: RecognitionModel) -> list[Array]:
+        networks = [model.trunk] if model.trunk is not None else [head.network for head in model.heads]
+        return [network.layers[0].weight for network in networks]
+
+    def blind(weight: Float[Array, "o j"]) -> Float[Array, "o j"]:
+        # The others as large as if there were no more of them.
+        return (weight * ((i + x) / i) ** 0.5).at[:, i : i + x].set(0)
+
+    return eqx.tree_at(first_weights, recognition, [blind(weight) for weight in first_weights(recognition)])
 
 
 def initialise(model: Model, rows: np.ndarray, mask: np.ndarray | None = None) -> Model:

@@ -1,6 +1,7 @@
 """A generative model and the recognition model that inverts it."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
@@ -20,7 +21,18 @@ class Model(eqx.Module):
 
     def encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> Float[Array, " i"]:
         """A row as the recognition model sees it: finite numbers, in the family's own coordinate, zero in holes."""
-        return self.generative.observation.encode(v, mask)
+        return self.with_mask(self.generative.observation.encode(v, mask), mask)
+
+    def with_mask(self, x: Float[Array, " i"], mask: Bool[Array, " x"] | None) -> Float[Array, " j"]:
+        """An encoded row and, if the model sees the mask, a number a column after it: one for a hole, else zero.
+
+        Ones for holes and not for what is there: a column without holes in training then adds nothing, ever.
+        """
+        if not self.recognition.sees_mask:
+            return x
+        columns = self.generative.observation.columns
+        holes = jnp.zeros(columns, x.dtype) if mask is None else (~mask).astype(x.dtype)
+        return jnp.concatenate([x, holes])
 
     def posterior(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> AbstractPosterior:
         r"""$q(\xi \mid v)$."""

@@ -21,11 +21,13 @@ class RecognitionModel(eqx.Module):
     - `trunk`: from the encoded row to features, or `None` for heads that see the encoded row itself.
     - `heads`: one for each layer, the layer next to the data first, or one for all.
     - `directed`: whether a head takes the draws above it beside the features.
+    - `sees_mask`: whether, beside the encoded row, one number a column says that its cell is a hole.
     """
 
     trunk: MLP | None
     heads: tuple[AbstractHead, ...]
     directed: bool = eqx.field(static=True)
+    sees_mask: bool = eqx.field(static=True, default=False)
 
     def __call__(self, x: Float[Array, " i"]) -> AbstractPosterior:
         """The posterior for one encoded row."""

@@ -26,7 +26,13 @@ class Bernoulli(AbstractFamily):
     placeholder: ClassVar[float] = 0.0
     limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     advice: ClassVar[str] = "Binarise the column first."
+    best_fill: ClassVar[str] = "mode"
     columns: int = eqx.field(static=True)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Two codes."""
+        return (2,) * self.columns
 
     @property
     def num_outputs(self) -> int:

@@ -37,6 +37,11 @@ class AbstractCodes(AbstractFamily):
     def __check_init__(self) -> None:
         require_whole(self.name, "num_classes", self.num_classes, 2)
 
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The same number of codes in every column."""
+        return (self.num_classes,) * self.columns
+
     def _expected(self) -> str:
         return f"whole codes 0 to {self.num_classes - 1}"
 
@@ -56,6 +61,7 @@ class Categorical(AbstractCodes):
     """
 
     name: ClassVar[str] = "categorical"
+    best_fill: ClassVar[str] = "mode"
     columns: int = eqx.field(static=True)
     num_classes: int = eqx.field(static=True)
 
@@ -91,6 +97,7 @@ class Ordinal(AbstractCodes):
     """
 
     name: ClassVar[str] = "ordinal"
+    best_fill: ClassVar[str] = "median"
     columns: int = eqx.field(static=True)
     num_classes: int = eqx.field(static=True)
     log_gaps: Float[Array, "x g"]  # log(k_1 - k_0), log(k_2 - k_1), ..; g = C - 2

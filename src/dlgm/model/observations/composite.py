@@ -72,6 +72,19 @@ class Composite(AbstractObservation):
         """As the column's part has it."""
         return tuple(len(span) for span in self._input_spans())
 
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """As the column's part has it."""
+        return self._by_column([level for part in self.parts for level in part.levels])
+
+    @property
+    def best_fills(self) -> tuple[str, ...]:
+        """As the column's part has it."""
+        return self._by_column([fill for part in self.parts for fill in part.best_fills])
+
+    def _by_column(self, values: list[Any]) -> tuple[Any, ...]:
+        return tuple(values[at] for at in _order(self.places))
+
     def config(self) -> dict[str, Any]:
         """The parts' own configurations, with their columns."""
         pairs = zip(self.parts, self.places, strict=True)

@@ -27,6 +27,7 @@ class AbstractCounts(AbstractFamily):
     placeholder: ClassVar[float] = 0.0
     limits: ClassVar[tuple[float, float]] = (0.0, np.inf)
     advice: ClassVar[str] = "Use a family for real numbers if these are not counts."
+    best_fill: ClassVar[str] = "median"
     columns: eqx.AbstractVar[int]
 
     @property

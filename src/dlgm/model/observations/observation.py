@@ -2,7 +2,7 @@ r"""What every observation family $\pi(v \mid T_0(h_1))$ can do, for one row; ca
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -48,6 +48,16 @@ class AbstractObservation(eqx.Module):
         """How many numbers `encode` returns."""
         return sum(self.input_widths)
 
+    @property
+    @abstractmethod
+    def levels(self) -> tuple[int, ...]:
+        """How many codes each column has: its cells are 0, 1, .. up to one less. Zero for columns of numbers."""
+
+    @property
+    @abstractmethod
+    def best_fills(self) -> tuple[str, ...]:
+        """What stands best for each column's draws where one value must: their `mean`, `median` or `mode`."""
+
     def law(self, outputs: ArrayLike) -> dist.Distribution:
         r"""$\pi(\cdot \mid o)$ as a numpyro law of batch shape `(x,)` and scalar events."""
         return self._law(self._as_vector("outputs", outputs, self.num_outputs))
@@ -60,6 +70,12 @@ class AbstractObservation(eqx.Module):
     def mean(self, outputs: ArrayLike) -> Float[Array, " x"]:
         r"""$E[v \mid o]$ in the data's own units. For a categorical column: its most probable code."""
         return self._mean(self._as_vector("outputs", outputs, self.num_outputs))
+
+    def probabilities(self, outputs: ArrayLike) -> Float[Array, "x c"]:
+        r"""$\pi(v_i = c \mid o)$ of the codes $c$ of every column; zero beyond its last, and in columns of numbers."""
+        codes = jnp.arange(max(self.levels, default=0))
+        log_p = jax.vmap(lambda c: self.log_prob(jnp.full(self.columns, c), outputs))(codes.astype(float))
+        return jnp.where(codes < jnp.asarray(self.levels)[:, None], jnp.exp(log_p).T, 0.0)
 
     def sample(self, outputs: ArrayLike, key: Key[Array, ""]) -> Float[Array, " x"]:
         r"""A draw $v \sim \pi(\cdot \mid o)$."""
@@ -161,6 +177,7 @@ class AbstractFamily(AbstractObservation):
     limits: eqx.AbstractClassVar[tuple[float, float]]
     # What check() tells the reader to do about a cell outside the support.
     advice: eqx.AbstractClassVar[str]
+    best_fill: ClassVar[str] = "mean"
 
     @abstractmethod
     def _expected(self) -> str:
@@ -176,6 +193,16 @@ class AbstractFamily(AbstractObservation):
 
     def __check_init__(self) -> None:
         require_whole(self.name, "columns", self.columns, 1)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """None: numbers."""
+        return (0,) * self.columns
+
+    @property
+    def best_fills(self) -> tuple[str, ...]:
+        """The same for all columns."""
+        return (self.best_fill,) * self.columns
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments: the static fields."""

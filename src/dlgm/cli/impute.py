@@ -1,0 +1,341 @@
+"""`dlgm impute`: what belongs in the holes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dlgm.cli.errors import UsageError
+from dlgm.cli.options import (
+    AsJson,
+    DataName,
+    ModelFile,
+    Offline,
+    Quiet,
+    Seed,
+    load_saved,
+    new_folder,
+    settings_mistakes,
+    users_mistakes,
+)
+from dlgm.cli.rows import Part, rows_to_ask
+from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, print_notes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dlgm.inference import Imputation
+
+_SHOWN = 12  # images of the picture
+
+
+def impute(
+    data: DataName,
+    model: ModelFile,
+    out: Annotated[Path, typer.Option(help="Folder for what is written; made if absent.")] = Path("imputed"),
+    method: Annotated[str, typer.Option(help="metropolis, chain or resample.")] = "metropolis",
+    copies: Annotated[int, typer.Option(help="Completed copies to write, beside the best fill.", min=0, max=1000)] = 5,
+    draws: Annotated[int, typer.Option(help="Draws of each hole, for means and intervals.", min=1)] = 100,
+    chains: Annotated[int, typer.Option(help="Chains for each row.", min=1)] = 4,
+    warm_up: Annotated[int, typer.Option(help="Steps of the plain chain at the start.", min=0)] = 50,
+    thin: Annotated[int, typer.Option(help="Steps between two draws.", min=1)] = 10,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
+    hide: Annotated[
+        str | None,
+        typer.Option(help="Hide cells first and report the errors: a share such as 0.6, or `square` of images."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
+    missing: Missing = None,
+    key: Key = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = None,
+    offline: Offline = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fill holes, with their uncertainty. No row needs to have been seen in training, and none changes another's fill.
+
+    Into OUT go `best` (one fill for each hole), `copy-1`, `copy-2`, .. (draws), cells.csv (each hole's mean and
+    interval), summary.json, and for images filled.png. Tables come in your columns, categories and units.
+
+    Example: dlgm impute people.csv --model people.dlgm --out filled
+
+    Example: dlgm impute digits --model digits.dlgm --hide 0.6 --limit 50
+    """
+    new_folder("--out", out)
+    saved = load_saved(model)
+    rows = rows_to_ask(
+        data,
+        saved,
+        split,
+        limit,
+        offline=offline,
+        quiet=quiet,
+        missing=missing,
+        key=key,
+        delimiter=delimiter,
+        header=header,
+        encoding=encoding,
+    )
+
+    import time
+    import warnings
+
+    import jax
+    import numpy as np
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dlgm.files import to_json, write_atomically
+    from dlgm.inference import impute as fill
+
+    if not 0 < level < 1:
+        raise UsageError(f"--level: expected a probability between 0 and 1; got {level:g}.")
+    if draws < 2 / (1 - level) - 1 - 1e-9:
+        raise UsageError(f"--draws: an interval of {level:g} needs {int(np.ceil(2 / (1 - level) - 1 - 1e-9))} or more.")
+    if copies > draws:
+        raise UsageError(f"--copies: expected at most as many as draws, {draws}; got {copies}.")
+    part = rows.first(len(rows))  # in memory: what is written is as large
+    truth = np.asarray(part.values, np.float32)
+    given = np.ones(truth.shape, bool) if part.mask is None else part.mask
+    shape = tuple(saved.data.get("shape", ()))
+    mask = given if hide is None else given & _hidden(hide, truth.shape, shape, seed)
+    if mask.all():
+        raise UsageError(
+            f"{data}: there is no hole in these {len(truth):,} rows. Hide some cells with --hide 0.5, say."
+        )
+    shown = not (quiet or as_json)
+    if shown:
+        print_notes(rows.notes)
+    began = time.perf_counter()
+    console, words = Console(stderr=True), []
+    with (
+        Progress(console=console, disable=not (shown and console.is_terminal), transient=True) as bar,
+        warnings.catch_warnings(record=True) as caught,
+        settings_mistakes({"method", "draws", "chains"}),
+    ):
+        warnings.simplefilter("always")
+        task = bar.add_task(f"impute {data}", total=int((~mask).any(axis=1).sum()))
+        found = fill(
+            saved.model,
+            part.values,
+            mask,
+            method=method,
+            draws=draws,
+            chains=chains,
+            warm_up=warm_up,
+            thin=thin,
+            key=jax.random.key(seed),
+            progress=lambda done: bar.update(task, completed=done),
+        )
+        words = [str(warning.message) for warning in caught if warning.category is UserWarning]
+    seconds = time.perf_counter() - began
+
+    result = {
+        "data": data,
+        "out": str(out),
+        "method": method,
+        "rows": len(truth),
+        "rows with holes": int((~mask).any(axis=1).sum()),
+        "holes": int((~mask).sum()),
+        "draws": draws,
+        "seed": seed,
+        **_diagnosed(found),
+        "warnings": words,
+        "seconds": round(seconds, 1),
+    }
+    if hide is not None:
+        result["hidden"] = _compared(found, truth, given & ~mask, level)
+    out.mkdir(parents=True, exist_ok=True)
+    with users_mistakes():
+        each = max(1, draws // max(copies, 1))
+        tables = {"best": found.best()} | {f"copy-{i + 1}": found[i * each] for i in range(copies)}
+        ending = _ending(data, part)
+        for name, values in tables.items():
+            write_atomically(out / f"{name}{ending}", _table(values, part, ending))
+    write_atomically(out / "cells.csv", _cells(found, part, level).to_csv(index=False, float_format="%.9g").encode())
+    write_atomically(out / "summary.json", to_json(result).encode())
+    written = [f"best{ending}", *([f"copy-1{ending} to copy-{copies}{ending}"] if copies else []), "cells.csv"]
+    if len(shape) in (2, 3) and _highest(part, saved) is not None:
+        _picture(found, truth, given, shape, _highest(part, saved) or 1.0, out / "filled.png")
+        written.append("filled.png")
+    if as_json:
+        typer.echo(to_json(result))
+    elif not quiet:
+        _tell(result, level, out, written)
+
+
+def _hidden(hide: str, size: tuple[int, int], shape: tuple[int, ...], seed: int) -> "np.ndarray":
+    """Which cells stay."""
+    import numpy as np
+
+    from dlgm.data.masks import hide_at_random, hide_square
+
+    if hide == "square":
+        with settings_mistakes():
+            return hide_square(size[0], shape)
+    try:
+        share = float(hide)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise UsageError(f"--hide: expected a share between 0 and 1, or square; got {hide!r}.")
+    return hide_at_random(size, share, np.random.default_rng(seed))
+
+
+def _diagnosed(found: "Imputation") -> dict[str, Any]:
+    """What tells how far to trust the draws."""
+    import numpy as np
+
+    holes = ~found.mask
+    if found.method == "resample":
+        sizes = found.effective_sample_size[holes.any(axis=1)]
+        return {"median effective sample size": float(np.median(sizes)), "smallest": float(sizes.min())}
+    r_hat = found.r_hat()[holes]
+    known = np.isfinite(r_hat)
+    described: dict[str, Any] = {}
+    if known.any():
+        described["holes with R-hat above 1.1"] = int(np.sum(r_hat > 1.1))
+        described["median effective draws"] = float(np.nanmedian(found.effective_draws()[holes]))
+    if found.method == "metropolis":
+        described["mean acceptance"] = float(np.nanmean(found.acceptance))
+    return described
+
+
+def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", level: float) -> dict[str, Any]:
+    """How the fills of hidden cells compare with what was there, in the model's own numbers."""
+    import numpy as np
+
+    from dlgm.inference import OverImputation
+
+    coverage, error = OverImputation(found, hidden, truth, level).coverage()
+    described: dict[str, Any] = {"cells": int(hidden.sum()), "coverage": coverage, "coverage standard error": error}
+    best, is_code = found.best(), np.asarray(found.observation.levels) > 0
+    codes, numbers = hidden & is_code, hidden & ~is_code
+    if codes.any():
+        described["share of wrong codes"] = float(np.mean(best[codes] != truth[codes]))
+    if codes.any() and max(found.observation.levels) == 2:
+        hits = np.sum(best[codes] * truth[codes])
+        described["F1 of ones"] = float(2 * hits / max(np.sum(best[codes]) + np.sum(truth[codes]), 1))
+    if numbers.any():
+        described["root mean squared error"] = float(np.sqrt(np.mean((best[numbers] - truth[numbers]) ** 2)))
+    return described
+
+
+def _ending(data: str, part: Part) -> str:
+    """Text for text, Parquet for Parquet, and arrays for arrays."""
+    if part.schema is None or not is_file(data):
+        return ".npy"
+    suffix = Path(data.removesuffix(".gz")).suffix.lower()
+    if suffix == ".parquet":
+        return ".parquet"
+    return ".csv" if suffix in (".csv", ".tsv", ".txt", ".data", ".dat") else ".npy"
+
+
+def _table(values: "np.ndarray", part: Part, ending: str) -> bytes:
+    from io import BytesIO
+
+    import numpy as np
+
+    buffer = BytesIO()
+    frame = None if part.schema is None else part.schema.decode(values)
+    if ending == ".npy":
+        np.save(buffer, values if frame is None else frame.to_numpy(), allow_pickle=False)
+        return buffer.getvalue()
+    assert frame is not None
+    if ending == ".parquet":
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    return bytes(frame.to_csv(index=False, float_format="%.9g").encode())
+
+
+def _cells(found: "Imputation", part: Part, level: float) -> Any:
+    """A line for each hole, in the user's own units."""
+    import numpy as np
+    import pandas as pd
+
+    holes = ~found.mask
+    row, column = np.nonzero(holes)
+    low, high = found.interval(level)
+    tables = {"best": found.best(), "mean": found.mean(), "low": low, "high": high}
+    observation = found.observation
+    unordered = np.array(
+        [f == "mode" and n > 2 for f, n in zip(observation.best_fills, observation.levels, strict=True)]
+    )
+    if part.schema is not None:
+        # Means and ends of intervals stay between the values that a cell can have.
+        frames = {name: part.schema.decode(np.nan_to_num(t), rounded=name == "best") for name, t in tables.items()}
+        tables = {name: frame.astype(object).to_numpy() for name, frame in frames.items()}
+    names = np.array(part.schema.names if part.schema else [f"v{i}" for i in range(holes.shape[1])], object)
+    columns: dict[str, Any] = {"row": row, "column": names[column]}
+    for name, table in tables.items():
+        values = np.asarray(table, object)[holes]
+        columns[name] = values if name == "best" else np.where(unordered[column], None, values)
+    certainty = np.full(len(row), np.nan)
+    for i in np.flatnonzero(np.asarray(observation.levels) > 0):
+        certainty[column == i] = found.probabilities(int(i))[holes[:, i]].max(axis=1)
+    columns["probability_of_best"] = certainty
+    columns["r_hat"] = found.r_hat()[holes]
+    columns["effective_draws"] = found.effective_draws()[holes]
+    return pd.DataFrame(columns)
+
+
+def _highest(part: Part, saved: Any) -> float | None:
+    """What white is in the model's numbers; None for rows that are no pixels."""
+    kind = part.schema.kind if part.schema else None
+    family = saved.model.generative.observation.name
+    if kind == "binary" or (kind is None and part.schema is None and family == "bernoulli"):
+        return 1.0
+    return 255.0 if kind == "pixel" or (part.schema is None and family == "discretised-logistic") else None
+
+
+def _picture(
+    found: "Imputation", truth: "np.ndarray", given: "np.ndarray", shape: tuple[int, ...], highest: float, path: Path
+) -> None:
+    from io import BytesIO
+
+    import numpy as np
+
+    from dlgm.files import write_atomically
+    from dlgm.plots import filled_in
+
+    chosen = np.flatnonzero((~found.mask).any(axis=1))[:_SHOWN]
+
+    def images(values: "np.ndarray") -> "np.ndarray":
+        return np.clip(values[chosen] / highest, 0, 1).reshape(-1, *shape)
+
+    each = max(1, len(found) // 4)
+    draws = np.stack([images(found[i]) for i in range(0, len(found), each)][:4])
+    original = np.where(given, truth, 0)  # what was missing from the start is not known
+    buffer = BytesIO()
+    ax = filled_in(images(original), found.mask[chosen].reshape(-1, *shape), draws, images(found.mean()))
+    ax.figure.savefig(buffer, format="png", dpi=150)
+    write_atomically(path, buffer.getvalue())
+
+
+def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -> None:
+    typer.echo(
+        f"{result['data']}: {result['holes']:,} holes in {result['rows with holes']:,} of {result['rows']:,} rows, "
+        f"{result['draws']} draws each by {result['method']}, {result['seconds']:,.0f} s."
+    )
+    for name in ("mean acceptance", "median effective draws", "median effective sample size"):
+        if name in result:
+            value = result[name]
+            typer.echo(f"{name.capitalize()}: {f'{value:.0%}' if 'acceptance' in name else f'{value:,.0f}'}.")
+    if hidden := result.get("hidden"):
+        typer.echo(f"Of {hidden['cells']:,} cells that were hidden:")
+        typer.echo(
+            f"  {hidden['coverage']:.1%} lie within their {level:.0%} intervals "
+            f"(standard error {hidden['coverage standard error']:.1%})."
+        )
+        for name in ("share of wrong codes", "F1 of ones", "root mean squared error"):
+            if name in hidden:
+                typer.echo(f"  {name}: {hidden[name]:.4g}")
+    for words in result["warnings"]:
+        typer.echo(f"Warning: {words}")
+    typer.echo(f"Written to {out}: {', '.join(written)}, summary.json.")

@@ -1,0 +1,103 @@
+r"""Self-normalised importance sampling of the latents behind one row with holes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import logsumexp
+from jaxtyping import Bool, Float, Int, Key
+
+from dlgm.model import GenerativeModel, Model
+from dlgm.model.generative import log_standard_normal
+
+
+class Resampled(NamedTuple):
+    """Draws by weight, weighted means, and what the weights say."""
+
+    draws: Float[Array, "s x"]
+    mean: Float[Array, " x"]
+    probabilities: Float[Array, "x c"]
+    effective_sample_size: Float[Array, ""]
+    log_p: Float[Array, ""]
+
+
+class _Sums(NamedTuple):
+    """Running sums of weights, each divided by exp(`largest`), and the proposals with their log weights."""
+
+    largest: Array
+    weights: Array
+    squares: Array
+    mean: Array
+    probabilities: Array
+    xi: Array
+    log_w: Array
+
+
+def resample_row(
+    model: Model,
+    generative: GenerativeModel,
+    v: Float[Array, " x"],
+    mask: Bool[Array, " x"],
+    fills: Float[Array, "f x"],
+    class_probabilities: Callable[[Float[Array, " p"]], Float[Array, "x c"]],
+    key: Key[Array, ""],
+    *,
+    num_draws: int,
+    num_proposals: int,
+) -> Resampled:
+    r"""Draws from $p(v_m \mid v_o)$ by way of $p(\xi \mid v_o) \propto p(v_o \mid \xi)\, p(\xi)$.
+
+    Proposals come in rounds, one from each part of a mixture: from $q(\xi \mid v_o)$, the recognition model that sees
+    the holes, and from $q(\xi \mid v)$ at each of some completed rows `fills`. Weights are with respect to the whole
+    mixture, so that no part has to be good by itself.
+    """
+    posteriors = [model.posterior(v, mask), *(model.posterior(fill) for fill in fills)]
+    J = len(posteriors)
+    num_rounds = -(-num_proposals // J)
+    observation = generative.observation
+    key_rounds, key_choice, key_v = jax.random.split(key, 3)
+
+    def add(i: Int[Array, ""], sums: _Sums) -> _Sums:
+        keys = jax.random.split(jax.random.fold_in(key_rounds, i), J)
+        xi = jnp.stack([q.sample(k)[0] for q, k in zip(posteriors, keys, strict=True)])
+        log_q = logsumexp(jnp.stack([jax.vmap(q.log_prob)(xi) for q in posteriors]), axis=0) - jnp.log(J)
+        outputs = jax.vmap(generative.outputs)(xi)
+        log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, mask)))(outputs)
+        log_w = log_v + log_standard_normal(xi) - log_q
+        largest = jnp.maximum(sums.largest, jnp.max(log_w))
+        old, w = jnp.exp(sums.largest - largest), jnp.exp(log_w - largest)
+        return _Sums(
+            largest,
+            sums.weights * old + jnp.sum(w),
+            sums.squares * old**2 + jnp.sum(w**2),
+            sums.mean * old + w @ jax.vmap(observation.mean)(outputs),
+            sums.probabilities * old + jnp.einsum("j,jxc->xc", w, jax.vmap(class_probabilities)(outputs)),
+            jax.lax.dynamic_update_slice(sums.xi, xi, (i * J, 0)),
+            jax.lax.dynamic_update_slice(sums.log_w, log_w, (i * J,)),
+        )
+
+    size, K = num_rounds * J, sum(generative.latent)
+    start = _Sums(
+        jnp.asarray(-jnp.inf),
+        jnp.zeros(()),
+        jnp.zeros(()),
+        jnp.zeros(v.shape),
+        jnp.zeros(jax.eval_shape(class_probabilities, jnp.zeros(observation.num_outputs)).shape),
+        jnp.zeros((size, K)),
+        jnp.full(size, -jnp.inf),
+    )
+    sums = jax.lax.fori_loop(0, num_rounds, add, start)
+    chosen = jax.random.categorical(key_choice, sums.log_w, shape=(num_draws,))
+
+    def fill(xi: Float[Array, " k"], k: Key[Array, ""]) -> Float[Array, " x"]:
+        return jnp.where(mask, v, observation.sample(generative.outputs(xi), k))
+
+    return Resampled(
+        jax.vmap(fill)(sums.xi[chosen], jax.random.split(key_v, num_draws)),
+        sums.mean / sums.weights,
+        sums.probabilities / sums.weights,
+        sums.weights**2 / sums.squares,
+        sums.largest + jnp.log(sums.weights / (num_rounds * J)),
+    )

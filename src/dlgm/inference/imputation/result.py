@@ -1,0 +1,178 @@
+"""What imputing gives: draws of every hole, and everything that they say."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from dlgm.inference.imputation.pooling import Pooled, pool
+from dlgm.model import AbstractObservation
+
+_CELLS = 50_000  # whose traces are looked at together
+
+
+@dataclass(frozen=True)
+class Imputation:
+    """Draws of the holes. `imputation[i]` is the i-th completed data set, and `len(imputation)` how many there are.
+
+    Answers have the shape `(n, x)` of the rows, with what was observed in its place. Cells are in the model's own
+    numbers; `Schema.decode` turns a completed data set into the user's table.
+    """
+
+    rows: Float[np.ndarray, "n x"] = field(repr=False)  # NaN in holes
+    mask: Bool[np.ndarray, "n x"] = field(repr=False)  # true where observed
+    values: Float[np.ndarray, "h s"] = field(repr=False)  # draws of each hole, row by row; chain after chain
+    means: Float[np.ndarray, " h"] = field(repr=False)  # of the laws behind the draws, which vary less than these
+    class_probabilities: Float[np.ndarray, "h c"] = field(repr=False)
+    observation: AbstractObservation = field(repr=False)
+    method: str
+    num_chains: int
+    acceptance: Float[np.ndarray, " n"] = field(repr=False)  # share of proposals taken, by row; metropolis only
+    effective_sample_size: Float[np.ndarray, " n"] = field(repr=False)  # of the weights, by row; resample only
+    log_p: Float[np.ndarray, " n"] = field(repr=False)  # log p(v_o), by row; resample only
+
+    def __len__(self) -> int:
+        return self.values.shape[1]
+
+    def __getitem__(self, i: int) -> Float[np.ndarray, "n x"]:
+        return self._completed(self.values[:, i])
+
+    def __iter__(self) -> Iterator[Float[np.ndarray, "n x"]]:
+        return (self[i] for i in range(len(self)))
+
+    def mean(self) -> Float[np.ndarray, "n x"]:
+        """Each cell's mean. A binary cell's is its probability; that of a column of categories means nothing."""
+        means = np.where(np.isfinite(self.means), self.means, self.values.mean(axis=1))  # where the law has none
+        return self._completed(means)
+
+    def standard_deviation(self) -> Float[np.ndarray, "n x"]:
+        """Each cell's standard deviation, zero where it was observed."""
+        return self._completed(self.values.std(axis=1, ddof=1 if len(self) > 1 else 0), observed=0.0)
+
+    def median(self) -> Float[np.ndarray, "n x"]:
+        """Each cell's median, a value that the cell can have; of a column of categories, the most probable one."""
+        middle = np.median(self._ordered, axis=1)
+        whole = self._of_column("whole")
+        middle[whole] = self._ordered[whole, (len(self) - 1) // 2]
+        unordered = self._of_column("unordered")
+        middle[unordered] = self._modes()[unordered]
+        return self._completed(middle)
+
+    def interval(self, level: float = 0.9) -> tuple[Float[np.ndarray, "n x"], Float[np.ndarray, "n x"]]:
+        """The ends of each cell's interval, which an observed value falls into with probability `level`.
+
+        Between order statistics, chosen so that this holds for any number of draws: the true value is one more draw.
+        Whole numbers are rounded outwards. In columns of categories, which have no order, NaN: see `probabilities`.
+        """
+        least = int(np.ceil(2 / (1 - level) - 1 - 1e-9)) if 0 < level < 1 else 0
+        if not 0 < level < 1:
+            raise ValueError(f"level: expected a probability between 0 and 1; got {level}.")
+        if len(self) < least:
+            raise ValueError(f"level: {level:g} needs at least {least} draws; there are {len(self)}.")
+        whole, unordered = self._of_column("whole"), self._of_column("unordered")
+        ends = []
+        for share, outwards in (((1 - level) / 2, np.floor), ((1 + level) / 2, np.ceil)):
+            at = np.clip(share * (len(self) + 1) - 1, 0, len(self) - 1)
+            low, part = int(at), at - int(at)
+            end = (1 - part) * self._ordered[:, low] + part * self._ordered[:, min(low + 1, len(self) - 1)]
+            end[whole] = outwards(end[whole])
+            end[unordered] = np.nan
+            ends.append(self._completed(end))
+        return ends[0], ends[1]
+
+    def probabilities(self, column: int) -> Float[np.ndarray, "n c"]:
+        """The probability of each code of a column; for cells that were observed, one and zeros."""
+        levels = self.observation.levels[column]
+        if not levels:
+            raise ValueError(f"probabilities: column {column} holds numbers; expected a column of codes.")
+        here = self.holes[:, 1] == column
+        if self.class_probabilities.shape[1]:
+            p = self.class_probabilities[here, :levels]
+        else:
+            p = np.stack([1 - self.means[here], self.means[here]], axis=1)
+        full = (self.rows[:, column, None] == np.arange(levels)).astype(np.float32)
+        full[~self.mask[:, column]] = p
+        return full
+
+    def best(self) -> Float[np.ndarray, "n x"]:
+        """One fill a hole: the mean of numbers, the most probable code, the median of counts and ordered codes."""
+        kinds = np.asarray(self.observation.best_fills)
+        return np.select(
+            [kinds == "mode", kinds == "median"], [self._completed(self._modes()), self.median()], self.mean()
+        )
+
+    def pool(
+        self,
+        estimate: Callable[[Any], tuple[Any, Any]],
+        *,
+        complete_degrees_of_freedom: float | None = None,
+        decode: Callable[[Float[np.ndarray, "n x"]], Any] = lambda rows: rows,
+    ) -> Pooled:
+        """Any estimate, by Rubin's rules: `estimate` of a completed data set returns a value and its variance.
+
+        `decode`, such as `Schema.decode`, is applied to the data set first. The degrees of freedom that the estimate
+        would have without holes make intervals right for small data.
+        """
+        return pool(map(decode, self), estimate, complete_degrees_of_freedom)
+
+    def trace(self, row: int, column: int) -> Float[np.ndarray, "c t"]:
+        """The draws of a hole, chain by chain, in the order they were made."""
+        if self.mask[row, column]:
+            raise ValueError(f"trace: row {row}, column {column} was observed, and has no draws.")
+        at = int(np.count_nonzero(~self.mask[:row])) + int(np.count_nonzero(~self.mask[row, :column]))
+        return self.values[at].reshape(self.num_chains, -1)
+
+    def r_hat(self) -> Float[np.ndarray, "n x"]:
+        """Split R-hat of each hole: near 1 if the chains agree. NaN for a single chain, or fewer than 4 draws each."""
+        from numpyro.diagnostics import split_gelman_rubin
+
+        return self._completed(self._by_chain(split_gelman_rubin, constant=1.0), observed=np.nan)
+
+    def effective_draws(self) -> Float[np.ndarray, "n x"]:
+        """How many independent draws those of each hole are worth, at most all of them. NaN where R-hat is."""
+        from numpyro.diagnostics import effective_sample_size
+
+        found = self._by_chain(effective_sample_size, constant=len(self))
+        return self._completed(np.minimum(found, len(self)), observed=np.nan)
+
+    @cached_property
+    def holes(self) -> Int[np.ndarray, "h 2"]:
+        """Row and column of each hole."""
+        return np.argwhere(~self.mask)
+
+    @cached_property
+    def _ordered(self) -> Float[np.ndarray, "h s"]:
+        return np.sort(self.values, axis=1)
+
+    def _completed(self, values: Float[np.ndarray, " h"], observed: float | None = None) -> Float[np.ndarray, "n x"]:
+        full = self.rows.copy() if observed is None else np.full(self.rows.shape, observed, np.float32)
+        full[~self.mask] = values
+        return full
+
+    def _of_column(self, kind: str) -> Bool[np.ndarray, " h"]:
+        """Which holes are in columns of whole numbers, or of categories without an order."""
+        best, levels = np.asarray(self.observation.best_fills), np.asarray(self.observation.levels)
+        columns = best != "mean" if kind == "whole" else (best == "mode") & (levels > 2)
+        return columns[self.holes[:, 1]]
+
+    def _modes(self) -> Float[np.ndarray, " h"]:
+        if self.class_probabilities.shape[1]:
+            return np.argmax(self.class_probabilities, axis=1).astype(np.float32)
+        return (self.means > 0.5).astype(np.float32)
+
+    def _by_chain(self, f: Callable[..., np.ndarray], constant: float) -> Float[np.ndarray, " h"]:
+        """`f` of the traces, shape (chains, draws, holes), and `constant` for a hole that has always the same value."""
+        h, s = self.values.shape
+        if self.method == "resample" or self.num_chains < 2 or s // self.num_chains < 4:
+            return np.full(h, np.nan)
+        found = np.empty(h)
+        for start in range(0, h, _CELLS):
+            part = self.values[start : start + _CELLS].astype(np.float64)
+            traces = part.reshape(len(part), self.num_chains, -1).transpose(1, 2, 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = np.asarray(f(traces))
+            found[start : start + _CELLS] = np.where(np.ptp(part, axis=1) == 0, constant, values)
+        return found

@@ -1,0 +1,67 @@
+"""MNIST in the plane of two latents, coloured by class (paper, fig. 3b)."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+
+from dlgm import plots
+from dlgm.data import Dataset
+from dlgm.inference import embed
+from dlgm.learning import AbstractWatcher, TrainingConfig
+from dlgm.model import make_observation, preset
+from dlgm.reproduce.training import trained
+
+EPOCHS = {"quick": 5, "full": 100}
+
+
+def run(
+    data: Dataset,
+    out: Path,
+    *,
+    budget: str,
+    seed: int,
+    watcher: Callable[[str], Sequence[AbstractWatcher]] = lambda what: (),
+) -> tuple[dict[str, Any], Figure]:
+    """Train a model of two latents without labels, and place the test rows."""
+    settings = TrainingConfig(epochs=EPOCHS[budget], optimiser="adam", learning_rate=2e-3, validate_every=5, seed=seed)
+    observation = make_observation(data.family, columns=data.train.shape[1])
+    config = preset("visualisation", observation, hidden=(300, 300))
+    found = trained(out / "embedding.dlgm", data, config, settings, watcher("two latents"))
+    placed = embed(found.saved.model, data.test, key=jax.random.key(seed))
+    labels = data.labels["test"]
+    results = {
+        "data": data.name,
+        "settings": settings.to_dict(),
+        **found.summary,
+        "rows": len(labels),
+        "neighbours of the same class": neighbours_agree(placed.points, labels),
+    }
+    figure = plots.new_figure(13.0, 6.0)
+    left, right = figure.subplots(1, 2)
+    plots.embedding(placed.points, labels, ax=left)
+    low, high = np.quantile(placed.points, [0.005, 0.995], axis=0)
+    highest = 1.0 if data.family == "bernoulli" else 255.0
+    plots.latent_grid(lambda points: placed.decode(points) / highest, data.shape, low=low, high=high, ax=right)
+    right.set_title("what points decode to")
+    return results, figure
+
+
+def binarised(data: Dataset) -> Dataset:
+    """Grey images in black and white, at half of the brightest; binary ones as they are."""
+    if data.family == "bernoulli":
+        return data
+    bits = {split: (getattr(data, split) > 127).astype(np.uint8) for split in ("train", "valid", "test")}
+    return dataclasses.replace(data, **bits, family="bernoulli")
+
+
+def neighbours_agree(points: np.ndarray, labels: np.ndarray, number: int = 10) -> float:
+    """How often a row's nearest neighbours have its class: 1 if classes lie apart, 0.1 if ten of them are mixed up."""
+    from scipy.spatial import cKDTree
+
+    _, near = cKDTree(points).query(points, k=min(number, len(points) - 1) + 1)
+    return float(np.mean(labels[near[:, 1:]] == labels[:, None]))

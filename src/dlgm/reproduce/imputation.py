@@ -1,0 +1,98 @@
+"""Images with most of their pixels gone, filled in step by step (paper, fig. 5), and how well that works."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+
+from dlgm import plots
+from dlgm.data import Dataset, hide_at_random, hide_square
+from dlgm.inference import impute, log_likelihood
+from dlgm.learning import AbstractWatcher, TrainingConfig
+from dlgm.model import Model, make_observation, preset
+from dlgm.recipes import recipe_for
+from dlgm.reproduce.training import trained
+
+HOLES: dict[str, float | None] = {"40%": 0.4, "60%": 0.6, "80%": 0.8, "square": None}
+PICTURED = ("60%", "80%", "square")
+STEPS = (1, 2, 4, 8, 15)  # of the chain, that are shown
+ROWS = {"quick": 20, "full": 1000}  # that are scored
+
+
+def masks(data: Dataset, number: int, seed: int) -> dict[str, np.ndarray]:
+    """What is observed of the first test rows, for each kind of holes."""
+    size = (number, data.test.shape[1])
+    rng = np.random.default_rng(seed)
+    return {
+        name: hide_square(number, data.shape) if share is None else hide_at_random(size, share, rng)
+        for name, share in HOLES.items()
+    }
+
+
+def train(
+    data: Dataset, out: Path, *, budget: str, seed: int, watchers: Sequence[AbstractWatcher] = ()
+) -> tuple[Model, dict[str, Any]]:
+    """A model by the data set's recipe; for a few epochs, if time is short."""
+    recipe = recipe_for(data.name)
+    settings = {**recipe.training, "seed": seed} | ({"epochs": 5} if budget == "quick" else {})
+    observation = make_observation(data.family, columns=data.train.shape[1])
+    config = preset("default", observation, **recipe.model)
+    found = trained(out / f"{data.name}.dlgm", data, config, TrainingConfig(**settings), watchers)
+    return found.saved.model, {"settings": settings, **found.summary}
+
+
+def pictures(model: Model, data: Dataset, *, seed: int) -> Iterable[tuple[str, Figure]]:
+    """For each kind of holes: the original, what was given, steps of the paper's chain, and the mean of many."""
+    number, highest = 10, 1.0 if data.family == "bernoulli" else 255.0
+    rows, key = data.test[:number], jax.random.key(seed)
+
+    def images(values: np.ndarray) -> np.ndarray:
+        return np.clip(values / highest, 0, 1).reshape(-1, *data.shape)
+
+    for name, mask in masks(data, number, seed).items():
+        if name not in PICTURED:
+            continue
+        steps = impute(model, rows, mask, method="chain", draws=max(STEPS), chains=1, warm_up=0, thin=1, key=key)
+        mean = impute(model, rows, mask, method="chain", draws=100, chains=4, warm_up=20, thin=2, key=key).mean()
+        shown = np.stack([images(steps[t - 1]) for t in STEPS])
+        names = [f"{t} step{'s' if t > 1 else ''}" for t in STEPS]
+        ax = plots.filled_in(images(rows), mask.reshape(-1, *data.shape), shown, images(mean), names)
+        yield name, ax.figure
+
+
+def scores(
+    model: Model, data: Dataset, *, budget: str, seed: int, advance: Callable[[str], None] = lambda what: None
+) -> list[dict[str, Any]]:
+    """How well each method fills binary rows: F1 of the ones, wrong bits, and log p(missing | observed).
+
+    The last is log p(v) less log p(v_o), both importance-sampled, and does not depend on the method; it is there once.
+    """
+    number, key = ROWS[budget], jax.random.key(seed)
+    rows = data.test[:number].astype(np.float32)
+    complete = log_likelihood(model, rows, num_samples=2000, key=key).log_p
+    advance("log p of complete rows")
+    found = []
+    for name, mask in masks(data, number, seed).items():
+        for method in ("chain", "metropolis", "resample"):
+            filled = impute(model, rows, mask, method=method, draws=100, chains=4, warm_up=50, thin=20, key=key)
+            best, hidden = filled.best(), ~mask
+            record: dict[str, Any] = {"holes": name, "method": method, "rows": number}
+            for what, fills in (("best", best), ("draw", filled[0])):
+                hits = np.sum(fills * rows, where=hidden)
+                ones = np.sum(fills, where=hidden) + np.sum(rows, where=hidden)
+                record[f"F1 of the {what}"] = float(2 * hits / ones)
+                record[f"wrong bits of the {what}"] = float(np.mean(fills[hidden] != rows[hidden]))
+            if method == "metropolis":
+                record["acceptance"] = float(filled.acceptance.mean())
+                record["R-hat above 1.1"] = float(np.mean(filled.r_hat()[hidden] > 1.1))
+            if method == "resample":
+                gain = complete - filled.log_p
+                record["log p(missing | observed)"] = float(gain.mean())
+                record["standard error"] = float(gain.std(ddof=1) / np.sqrt(number))
+                record["median effective sample size"] = float(np.median(filled.effective_sample_size))
+            found.append(record)
+            advance(f"{name}, {method}")
+    return found

@@ -1,0 +1,98 @@
+r"""True and approximate posteriors of a model with two latents (paper, fig. 2a, b).
+
+One model with a diagonal recognition model and one with a rank-one, each with its own generative model. The true
+posterior of a row is evaluated on a grid; the recognition model's distance from it, $KL(q \,\|\, p)$, is
+$\log p(v)$ less the bound, and is summed over the grid too.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+
+from dlgm import plots
+from dlgm.data import Dataset
+from dlgm.inference import PosteriorGrid, posterior_grid
+from dlgm.learning import AbstractWatcher, TrainingConfig
+from dlgm.model import Model, make_observation, preset
+from dlgm.reproduce.training import trained
+
+COVARIANCES = ("diagonal", "rank-one")
+ZOOMS = (5.0, 2.0, 0.8, 0.3)  # half the width of each view
+EPOCHS = {"quick": 5, "full": 100}
+
+
+def run(
+    data: Dataset,
+    out: Path,
+    *,
+    budget: str,
+    seed: int,
+    row: int,
+    watcher: Callable[[str], Sequence[AbstractWatcher]] = lambda what: (),
+) -> tuple[dict[str, Any], Figure]:
+    """Train both models, look at the posterior of a test row, and at KL(q || p) over the first hundred."""
+    observation = make_observation(data.family, columns=data.train.shape[1])
+    settings = TrainingConfig(epochs=EPOCHS[budget], optimiser="adam", learning_rate=2e-3, validate_every=5, seed=seed)
+    key = jax.random.key(seed)
+    results: dict[str, Any] = {"data": data.name, "row": row, "settings": settings.to_dict(), "models": {}}
+    views: dict[str, list[Any]] = {}
+    for covariance in COVARIANCES:
+        config = preset("visualisation", observation, covariance=covariance)
+        found = trained(out / f"{covariance}.dlgm", data, config, settings, watcher(f"{covariance} posterior"))
+        model = found.saved.model
+        divergences = [divergence(model, v) for v in data.test[:100]]
+        wide = posterior_grid(model, data.test[row], half_width=ZOOMS[0])
+        views[covariance] = [_view(model, data.test[row], wide, half, key) for half in ZOOMS]
+        results["models"][covariance] = {
+            **found.summary,
+            "log_p": wide.log_p,
+            "mode": wide.mode.tolist(),
+            "divergence of the row": divergence(model, data.test[row]),
+            "mean divergence of 100 rows": float(np.mean(divergences)),
+            "standard error": float(np.std(divergences, ddof=1) / 10),
+        }
+    return results, draw(views)
+
+
+def divergence(model: Model, v: np.ndarray) -> float:
+    r"""$KL(q \,\|\, p(\xi \mid v))$, summed over a grid around $q$, fine enough for its narrowest direction."""
+    q = model.posterior(jnp.asarray(v, jnp.float32)).gaussian(jax.random.key(0))
+    wide = posterior_grid(model, v, half_width=8.0)
+    half = 7 * float(jnp.sqrt(jnp.max(q.variance)))
+    near = posterior_grid(model, v, centre=np.asarray(q.mean), half_width=half)
+    axes = [np.linspace(c - half, c + half, near.log_density.shape[0]) for c in np.asarray(q.mean)]
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    log_q = np.asarray(jax.vmap(q.log_prob)(jnp.asarray(points, jnp.float32)), np.float64)
+    weight = np.exp(log_q)
+    # What `near` is normalised by is the mass in its square alone.
+    log_posterior = near.log_density.ravel() + near.log_p - wide.log_p
+    return float(np.sum(weight * (log_q - log_posterior)) / np.sum(weight))
+
+
+def _view(model: Model, v: np.ndarray, wide: PosteriorGrid, half: float, key: Any) -> dict[str, Any]:
+    centre = (0.0, 0.0) if half == ZOOMS[0] else tuple(wide.mode)
+    grid = posterior_grid(model, v, centre=centre, half_width=half)
+    posterior = model.posterior(jnp.asarray(v, jnp.float32))
+    draws = np.asarray(jax.vmap(lambda k: posterior.sample(k)[0])(jax.random.split(key, 300)))
+    prior = np.asarray(jax.random.normal(jax.random.fold_in(key, 1), (300, 2)))
+    return {"grid": grid, "draws": draws, "prior": prior, "mode": wide.mode}
+
+
+def draw(views: dict[str, list[Any]]) -> Figure:
+    """A line of views for each model, from the whole plane to the neighbourhood of the mode."""
+    figure = plots.new_figure(11.5, 3.0 * len(views))
+    axes = figure.subplots(len(views), len(ZOOMS), squeeze=False)
+    for line, (name, seen) in zip(axes, views.items(), strict=True):
+        for ax, view, half in zip(line, seen, ZOOMS, strict=True):
+            grid = view["grid"]
+            plots.posterior_plane(
+                grid.log_density, grid.extent, prior=view["prior"], draws=view["draws"], mode=view["mode"], ax=ax
+            )
+            ax.set_title(f"{name}, ±{half:g}", fontsize="medium")
+    axes[0, 0].legend(loc="upper left", fontsize="small", framealpha=0.9)
+    return figure

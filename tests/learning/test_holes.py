@@ -165,7 +165,7 @@ def test_noise_of_holes_is_refused_outside_its_range():
 
 
 def test_factor_analysis_is_learned_from_half_of_its_cells():
-    """2,000 rows, half of the cells gone: the held-out likelihood is within 0.1 nats of the true model's, and the fills'
+    """2,000 rows, half of the cells gone: held-out likelihood is within 0.1 nats of the true model's, and the fills'
     error within 5 % of that of the exact conditional mean."""
     FA = random_factor_analysis()
     rng = np.random.default_rng(1)

@@ -56,9 +56,9 @@ FIGURES = {
     "latent grid": lambda: plots.latent_grid(lambda p: np.tile(p[:, :1] > 0, (1, 12)), (3, 4), across=5),
     "latent grid, colours": lambda: plots.latent_grid(lambda p: np.full((len(p), 36), 0.5), (3, 4, 3), across=2),
     "posterior": lambda: plots.posterior_plane(
-        RNG.normal(size=(20, 30)), (-5, 5, -4, 4), prior=np.zeros((3, 2)), draws=np.ones((4, 2)), mode=[0, 1]
+        RNG.normal(size=(20, 30)), (-5.0, 5.0, -4.0, 4.0), prior=np.zeros((3, 2)), draws=np.ones((4, 2)), mode=[0, 1]
     ),
-    "posterior, bare": lambda: plots.posterior_plane(np.zeros((5, 5)), (0, 1, 0, 1)),
+    "posterior, bare": lambda: plots.posterior_plane(np.zeros((5, 5)), (0.0, 1.0, 0.0, 1.0)),
     "trace": lambda: plots.trace(RNG.normal(size=(4, 25)), "age", truth=0.5),
 }
 
@@ -78,7 +78,7 @@ def test_every_function_draws_on_the_axes_it_is_given():
         "image_grid": lambda ax: plots.image_grid(GREY, 3, ax=ax),
         "latent_grid": lambda ax: plots.latent_grid(lambda p: np.zeros((len(p), 12)), (3, 4), ax=ax),
         "likelihood_bars": lambda ax: plots.likelihood_bars([("a", -1.0, None)], ax=ax),
-        "posterior_plane": lambda ax: plots.posterior_plane(np.zeros((5, 5)), (0, 1, 0, 1), ax=ax),
+        "posterior_plane": lambda ax: plots.posterior_plane(np.zeros((5, 5)), (0.0, 1.0, 0.0, 1.0), ax=ax),
         "side_by_side": lambda ax: plots.side_by_side({"data": GREY}, ax=ax),
         "trace": lambda ax: plots.trace(np.zeros((2, 3)), ax=ax),
         "training_course": lambda ax: plots.training_course(FULL, "beta", ax=ax),
@@ -87,7 +87,7 @@ def test_every_function_draws_on_the_axes_it_is_given():
     }
     assert set(calls) == set(plots.__all__) - {"new_figure"}
     for name, draw in calls.items():
-        ax = plots.new_figure(4, 4).add_subplot()
+        ax = plots.new_figure(4.0, 4.0).add_subplot()
         assert draw(ax) is ax, name
         assert ax.has_data(), name
 

@@ -40,10 +40,11 @@ def test_nan_means_what_a_mask_means(objective, sees_mask):
     for a, b in zip(jax.tree.leaves(one.model), jax.tree.leaves(two.model), strict=True):
         np.testing.assert_array_equal(a, b)
     assert one.history[-1]["valid_bound"] == two.history[-1]["valid_bound"]
-    scores = (
-        log_likelihood(one.model, rows, num_samples=20, key=KEY).log_p for rows in (holes, np.where(MASK, ROWS, 7))
-    )
-    assert not np.array_equal(*scores)
+    scores = [
+        log_likelihood(one.model, *rows, num_samples=20, key=KEY).log_p
+        for rows in ((holes,), (np.where(MASK, ROWS, 7), MASK))
+    ]
+    np.testing.assert_array_equal(*scores)
 
 
 def test_nan_under_a_mask_that_calls_it_observed_is_refused():
@@ -160,8 +161,6 @@ def test_hidden_cells_are_neither_seen_nor_scored():
 def test_noise_of_holes_is_refused_outside_its_range():
     with pytest.raises(ValueError, match=r"hide: expected a share from 0 to 1; got 1.5"):
         TrainingConfig(hide_cells=1.5)
-    with pytest.raises(ValueError, match="sees_mask: expected true or false; got 'yes'"):
-        config(sees_mask="yes")
 
 
 def test_factor_analysis_is_learned_from_half_of_its_cells():
@@ -179,7 +178,7 @@ def test_factor_analysis_is_learned_from_half_of_its_cells():
     found = log_likelihood(fitted.model, test, num_samples=500, key=KEY)
     assert abs(found.mean()[0] - FA.log_prob(test).mean()) < 0.1
     mask = rng.random(test.shape) >= 0.5
-    filled = impute(fitted.model, test, mask, draws=20, chains=2, warm_up=20, thin=5, key=KEY)
+    filled = impute(fitted.model, test, mask, draws=20, chains=2, warm_up=20, thin=60, key=KEY)
     exact = test.copy()
     for row, seen in zip(exact, mask, strict=True):
         S, at, to = FA.covariance, np.flatnonzero(seen), np.flatnonzero(~seen)

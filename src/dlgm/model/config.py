@@ -177,7 +177,7 @@ def _blind_to_holes(recognition: RecognitionModel, observation: AbstractObservat
     """
     i, x = observation.num_inputs, observation.columns
 
-    def first_weights(model: RecognitionModel) -> list[Array]:
+    def first_weights(model: RecognitionModel) -> list[Any]:
         networks = [model.trunk] if model.trunk is not None else [head.network for head in model.heads]
         return [network.layers[0].weight for network in networks]
 

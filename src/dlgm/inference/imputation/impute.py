@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key, UInt32
+from scipy.stats import f
 
 from dlgm.inference.imputation.chains import ChainState, advance, chain_step, holes_from, metropolis_step, start_chain
 from dlgm.inference.imputation.resample import resample_row
@@ -22,7 +23,7 @@ from dlgm.names import require_one_of
 
 METHODS = ("metropolis", "chain", "resample")
 _CHAINS = 200  # that run together
-_UNMIXED = 1.1  # R-hat that says a cell has not mixed
+_UNMIXED = 1.1  # R-hat that says a cell has not mixed, if there are draws enough
 _FEW = 10  # effective proposals, on fewer of which weights should not rest
 _TOO_MANY = 0.01  # share of cells or rows for which either is worth a word
 
@@ -269,13 +270,25 @@ def _warn(imputation: Imputation) -> None:
                 stacklevel=3,
             )
         return
-    r_hat = imputation.r_hat()[~imputation.mask]
-    unmixed = np.sum(r_hat > _UNMIXED)  # NaN, where it is not known, is not above it
+    r_hat, limit = imputation.r_hat()[~imputation.mask], _highest_r_hat(imputation)
+    unmixed = np.sum(r_hat > limit)  # NaN, where it is not known, is not above it
     if unmixed > _TOO_MANY * r_hat.size:
         taken = np.nanmean(imputation.acceptance) if imputation.method == "metropolis" else np.nan
         rate = f" {taken:.0%} of the proposals were taken." if np.isfinite(taken) else ""
         warnings.warn(
-            f"{imputation.method}: R-hat is above {_UNMIXED} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
+            f"{imputation.method}: R-hat is above {limit:.3g} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
             f"not mixed there.{rate} Raise warm_up and thin.",
             stacklevel=3,
         )
+
+
+def _highest_r_hat(imputation: Imputation) -> float:
+    """What one cell in a thousand exceeds by chance, if its chains have mixed; at least `_UNMIXED`.
+
+    Of h half chains of n independent normal draws, n times the variance of their means, over their mean variance,
+    has an F law with h - 1 and h (n - 1) degrees of freedom.
+    """
+    halves, n = 2 * imputation.num_chains, len(imputation) // imputation.num_chains // 2
+    if n < 2 or halves < 4:
+        return _UNMIXED
+    return max(_UNMIXED, float(np.sqrt((n - 1 + f.ppf(0.999, halves - 1, halves * (n - 1))) / n)))

@@ -4,20 +4,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 
 class Pooled(NamedTuple):
     """An estimate over completed data sets. Each entry has the estimate's shape."""
 
-    estimate: Float[np.ndarray, "..."]  # the mean over data sets
-    standard_error: Float[np.ndarray, "..."]  # the root of within + (1 + 1/m) between
-    within: Float[np.ndarray, "..."]  # the mean of the estimates' own variances
-    between: Float[np.ndarray, "..."]  # the variance of the estimates over data sets: what the holes cost
-    degrees_of_freedom: Float[np.ndarray, "..."]  # of the t law that estimate / standard_error has
-    missing_information: Float[np.ndarray, "..."]  # the fraction of the information that is lost with the holes
+    estimate: Any  # the mean over data sets
+    standard_error: Any  # the root of within + (1 + 1/m) between
+    within: Any  # the mean of the estimates' own variances
+    between: Any  # the variance of the estimates over data sets: what the holes cost
+    degrees_of_freedom: Any  # of the t law that estimate / standard_error has
+    missing_information: Any  # the fraction of the information that is lost with the holes
 
-    def interval(self, level: float = 0.95) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """A confidence interval from the t law."""
         from scipy.stats import t
 
@@ -28,7 +27,7 @@ class Pooled(NamedTuple):
 def pool(
     data_sets: Iterable[Any],
     estimate: Callable[[Any], tuple[Any, Any]],
-    complete_degrees_of_freedom: float | None = None,
+    complete_degrees_of_freedom: float | int | None = None,
 ) -> Pooled:
     """Rubin's rules (1987), with Barnard and Rubin's degrees of freedom (1999) if those of complete data are given.
 

@@ -75,7 +75,7 @@ class Imputation:
         whole, unordered = self._of_column("whole"), self._of_column("unordered")
         ends = []
         for share, outwards in (((1 - level) / 2, np.floor), ((1 + level) / 2, np.ceil)):
-            at = np.clip(share * (len(self) + 1) - 1, 0, len(self) - 1)
+            at = np.clip(round(share * (len(self) + 1) - 1, 9), 0, len(self) - 1)  # 1, not 0.999..
             low, part = int(at), at - int(at)
             end = (1 - part) * self._ordered[:, low] + part * self._ordered[:, min(low + 1, len(self) - 1)]
             end[whole] = outwards(end[whole])
@@ -108,7 +108,7 @@ class Imputation:
         self,
         estimate: Callable[[Any], tuple[Any, Any]],
         *,
-        complete_degrees_of_freedom: float | None = None,
+        complete_degrees_of_freedom: float | int | None = None,
         decode: Callable[[Float[np.ndarray, "n x"]], Any] = lambda rows: rows,
     ) -> Pooled:
         """Any estimate, by Rubin's rules: `estimate` of a completed data set returns a value and its variance.
@@ -135,7 +135,7 @@ class Imputation:
         """How many independent draws those of each hole are worth, at most all of them. NaN where R-hat is."""
         from numpyro.diagnostics import effective_sample_size
 
-        found = self._by_chain(effective_sample_size, constant=len(self))
+        found = self._by_chain(effective_sample_size, constant=float(len(self)))
         return self._completed(np.minimum(found, len(self)), observed=np.nan)
 
     @cached_property

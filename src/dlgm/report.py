@@ -7,11 +7,12 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
-from io import BytesIO
 from numbers import Integral, Real
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from dlgm.plots.canvas import as_png, figure_of
 
 # Pictures have two pixels for each of the page's, which keeps them sharp on phones and on paper.
 _PAGE_DPI, _DENSITY = 96, 2
@@ -55,12 +56,8 @@ class Report:
         """A picture: a figure, or axes that stand for theirs. `alt` says what it shows to who does not see it."""
         if not alt.strip():
             raise ValueError("Report.figure: expected `alt` to describe the picture; got an empty text.")
-        fig = picture.get_figure(root=True) if isinstance(picture, Axes) else picture
-        assert fig is not None
-        buffer = BytesIO()
-        fig.savefig(buffer, format="png", dpi=_PAGE_DPI * _DENSITY, metadata={"Software": None})
-        width, height = (round(inches * _PAGE_DPI) for inches in fig.get_size_inches())
-        data = b64encode(buffer.getvalue()).decode()
+        width, height = (round(inches * _PAGE_DPI) for inches in figure_of(picture).get_size_inches())
+        data = b64encode(as_png(picture, float(_PAGE_DPI * _DENSITY))).decode()
         image = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="{width}" height="{height}">'
         self._body.append(f"<figure>\n{image}\n{_caption('figcaption', caption)}</figure>")
         return self

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.cli.app import app, main
-from dlgm.cli.rows import rows_to_score
+from dlgm.cli.rows import rows_to_ask
 from dlgm.data import Schema, infer_schema, read_schema, read_table
 from dlgm.data.splits import split_at_random
 from dlgm.inference import log_likelihood
@@ -169,7 +169,7 @@ def test_a_model_of_a_named_set_scores_files_of_bits(untrained, tmp_path):
 
 def test_words_for_a_hole_are_kept_with_the_model(untrained, tmp_path):
     path = write.put(tmp_path / "n.csv", b"n,b\n-9,7\n3,unknown\n4,9\n")
-    part = rows_to_score(str(path), load_model(untrained / "counts.dlgm"), None, None, missing=["unknown"])
+    part = rows_to_ask(str(path), load_model(untrained / "counts.dlgm"), None, None, missing=["unknown"])
     assert part.mask is not None
     assert part.mask.tolist() == [[False, True], [True, False], [True, True]]
     assert read_table(path, missing=["-9", "unknown"]).described()["missing"] == ["-9", "unknown"]

@@ -1,5 +1,7 @@
 """What an imputation says of its draws: exact answers for draws that are known."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -33,7 +35,7 @@ RNG = np.random.default_rng(0)
 DRAWS = np.stack(
     [RNG.normal(size=39), RNG.integers(0, 3, 39), RNG.integers(0, 4, 39), RNG.poisson(7, 39), RNG.integers(0, 2, 39)]
 ).astype(np.float32)
-P = [[0, 0, 0, 0], [0.2, 0.3, 0.5, 0], [0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0], [0.7, 0.3, 0, 0]]
+P: Any = [[0, 0, 0, 0], [0.2, 0.3, 0.5, 0], [0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0], [0.7, 0.3, 0, 0]]
 KNOWN = _imputation(DRAWS, [0.5, 0, 1.7, 6.5, 0.3], P, num_chains=1)
 
 
@@ -60,7 +62,7 @@ def test_summaries_of_known_draws():
 
 def test_binary_columns_need_no_probabilities_of_their_own():
     binary = _imputation(np.ones((2, 4)), [0.25, 0.75], np.zeros((2, 0)), observation=Bernoulli(2))
-    np.testing.assert_allclose(binary.probabilities(1), [[0.25, 0.75], [0, 1]])
+    np.testing.assert_allclose(binary.probabilities(1), [[0.25, 0.75], [0.0, 1.0]])
     np.testing.assert_array_equal(binary.best()[0], [0, 1])
 
 

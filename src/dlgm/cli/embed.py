@@ -66,13 +66,12 @@ def embed(
     rows = rows_to_ask(data, saved, split, limit, offline=offline, quiet=quiet, **reading)
     labels = _labels(data, label, split, len(rows), offline, reading)
 
-    from io import BytesIO
-
     import jax
     import pandas as pd
 
     from dlgm.files import to_json, write_atomically
     from dlgm.inference import embed as place
+    from dlgm.plots import as_png
 
     if not (quiet or as_json):
         print_notes(rows.notes)
@@ -83,9 +82,7 @@ def embed(
     for name, values in (("latent", found.latents.mean), ("variance", found.latents.variance)):
         table |= {f"{name}_{i + 1}": column for i, column in enumerate(values.T)}
     write_atomically(out, pd.DataFrame(table).to_csv(index=False, float_format="%.9g").encode())
-    buffer = BytesIO()
-    _draw(found, labels, tuple(saved.data.get("shape", ())), saved).savefig(buffer, format="png", dpi=150)
-    write_atomically(picture, buffer.getvalue())
+    write_atomically(picture, as_png(_draw(found, labels, tuple(saved.data.get("shape", ())), saved)))
     result = {
         "data": data,
         "out": str(out),

@@ -297,12 +297,10 @@ def _highest(part: Part, saved: Any) -> float | None:
 def _picture(
     found: "Imputation", truth: "np.ndarray", given: "np.ndarray", shape: tuple[int, ...], highest: float, path: Path
 ) -> None:
-    from io import BytesIO
-
     import numpy as np
 
     from dlgm.files import write_atomically
-    from dlgm.plots import filled_in
+    from dlgm.plots import as_png, filled_in
 
     chosen = np.flatnonzero((~found.mask).any(axis=1))[:_SHOWN]
 
@@ -312,10 +310,8 @@ def _picture(
     each = max(1, len(found) // 4)
     draws = np.stack([images(found[i]) for i in range(0, len(found), each)][:4])
     original = np.where(given, truth, 0)  # what was missing from the start is not known
-    buffer = BytesIO()
     ax = filled_in(images(original), found.mask[chosen].reshape(-1, *shape), draws, images(found.mean()))
-    ax.figure.savefig(buffer, format="png", dpi=150)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, as_png(ax))
 
 
 def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -> None:

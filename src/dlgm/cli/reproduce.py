@@ -45,12 +45,12 @@ def variance(
     out.mkdir(parents=True, exist_ok=True)
 
     import json
-    from io import BytesIO
 
     from rich.console import Console
     from rich.progress import Progress
 
     from dlgm.files import write_atomically
+    from dlgm.plots import as_png
     from dlgm.reproduce import variance as study
     from dlgm.reproduce.variance_plots import draw_all
 
@@ -66,9 +66,7 @@ def variance(
     text = json.dumps(results, indent=1) + "\n"
     write_atomically(out / "variance.json", text.encode())
     for name, figure in draw_all(results).items():
-        buffer = BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-        write_atomically(out / f"{name}.png", buffer.getvalue())
+        write_atomically(out / f"{name}.png", as_png(figure))
 
     if as_json:
         typer.echo(text, nl=False)

@@ -97,7 +97,7 @@ def imputation(
     from dlgm.reproduce import imputation as study
 
     results: dict[str, Any] = {}
-    figures = {}
+    figures: dict[str, Any] = {}
     for name in data or ["binarized-mnist", "frey-faces", "svhn"]:
         loaded = load_data(name, quiet=quiet)
         watchers = _watcher(quiet or as_json)(name)
@@ -137,15 +137,12 @@ def _watcher(silent: bool) -> "Callable[[str], Sequence[AbstractWatcher]]":
 
 
 def _write(out: Path, name: str, results: dict[str, Any], figures: dict[str, Any], as_json: bool) -> None:
-    from io import BytesIO
-
     from dlgm.files import to_json, write_atomically
+    from dlgm.plots import as_png
 
     text = to_json(results) + "\n"
     write_atomically(out / f"{name}.json", text.encode())
     for picture, figure in figures.items():
-        buffer = BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-        write_atomically(out / f"{picture}.png", buffer.getvalue())
+        write_atomically(out / f"{picture}.png", as_png(figure))
     if as_json:
         typer.echo(text, nl=False)

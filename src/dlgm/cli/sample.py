@@ -62,13 +62,13 @@ def sample(
         np.savetxt(text, rows, "%.9g", ",", header=",".join(f"v{i}" for i in range(rows.shape[1])), comments="")
         buffer.write(text.getvalue().encode())
     else:
-        from dlgm.plots import image_grid
+        from dlgm.plots import as_png, image_grid
 
         # The data's range, not the model's family: binary images may be modelled by any.
         bits = schema.kind == "binary" if schema else saved.data.get("family") == "bernoulli"
         highest = 1.0 if bits else 255.0
         images = np.clip(rows / highest, 0, 1).reshape(num, *shape)
-        image_grid(images, columns=int(np.ceil(np.sqrt(num)))).figure.savefig(buffer, format="png", dpi=150)
+        buffer.write(as_png(image_grid(images, columns=int(np.ceil(np.sqrt(num))))))
     write_atomically(out, buffer.getvalue())
     if as_json:
         import json

@@ -166,7 +166,7 @@ def read_column(path: str | Path, name: str, **reading: Any) -> Shaped[np.ndarra
     `reading` says how, as for `read_table`.
     """
     path, key = _path_and_key(path, reading.pop("key", None))
-    how = Reading(key=key, **{k: tuple(v) if k == "missing" else v for k, v in reading.items()})
+    how = Reading(key=key, missing=tuple(reading.pop("missing", ())), **reading)
     rows = _reader(path, how)(path, how).rows
     if isinstance(rows, np.ndarray):
         raise SchemaError(f"{path}: an array has no column {name!r}: only tables have names.")

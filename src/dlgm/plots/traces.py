@@ -15,8 +15,9 @@ def trace(draws: ArrayLike, name: str = "", *, truth: float | None = None, ax: A
     ax = tidy(axes_or_new(ax, 6.0, 2.2))
     colours = (BLUE, ORANGE, GREEN, RED)
     for at, line in enumerate(lines):
-        shown = {"marker": "o", "markersize": 3} if lines.shape[1] <= 30 else {}
-        ax.plot(np.arange(1, len(line) + 1), line, color=colours[at % 4], linewidth=1, alpha=0.8, **shown)
+        marker = "o" if lines.shape[1] <= 30 else None
+        x = np.arange(1, len(line) + 1)
+        ax.plot(x, line, color=colours[at % 4], linewidth=1, alpha=0.8, marker=marker, markersize=3)
     if truth is not None:
         ax.axhline(truth, color="0.3", linestyle="--", linewidth=1, label="truth")
         ax.legend(frameon=False)

@@ -60,7 +60,7 @@ def pictures(model: Model, data: Dataset, *, seed: int) -> Iterable[tuple[str, F
         shown = np.stack([images(steps[t - 1]) for t in STEPS])
         names = [f"{t} step{'s' if t > 1 else ''}" for t in STEPS]
         ax = plots.filled_in(images(rows), mask.reshape(-1, *data.shape), shown, images(mean), names)
-        yield name, ax.figure
+        yield name, plots.figure_of(ax)
 
 
 def scores(

@@ -31,12 +31,12 @@ _TOO_MANY = 0.01  # share of cells or rows for which either is worth a word
 class Filled(NamedTuple):
     """What a block of rows gives. Resampled draws count as one chain."""
 
-    draws: Float[Array, "b c t x"]
-    mean: Float[Array, "b x"]
-    probabilities: Float[Array, "b x k"]
-    acceptance: Float[Array, " b"]
-    effective_sample_size: Float[Array, " b"]
-    log_p: Float[Array, " b"]
+    draws: Float[Array | np.ndarray, "b c t x"]
+    mean: Float[Array | np.ndarray, "b x"]
+    probabilities: Float[Array | np.ndarray, "b x k"]
+    acceptance: Float[Array | np.ndarray, " b"]
+    effective_sample_size: Float[Array | np.ndarray, " b"]
+    log_p: Float[Array | np.ndarray, " b"]
 
 
 def impute(
@@ -104,9 +104,9 @@ def impute(
     imputation = Imputation(
         rows=np.where(mask, rows, np.nan).astype(np.float32),
         mask=mask,
-        values=together.draws,
-        means=together.mean,
-        class_probabilities=together.probabilities,
+        values=np.asarray(together.draws),
+        means=np.asarray(together.mean),
+        class_probabilities=np.asarray(together.probabilities),
         observation=model.generative.observation,
         method=method,
         num_chains=1 if method == "resample" else chains,
@@ -138,7 +138,7 @@ def _chain_block(
         plain = chain_step(model, generative, draw)
         step = metropolis_step(model, generative, draw) if corrected else plain
 
-        def chain(own: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
+        def chain(own: Key[Array, ""]) -> tuple[Array, ...]:
             key_start, key_warm, key_run = jax.random.split(own, 3)
             state = advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm)
 

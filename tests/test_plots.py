@@ -92,9 +92,9 @@ def test_a_latent_grid_puts_images_where_their_points_are():
     """Brightness rises to the right, and only there."""
     (image,) = plots.latent_grid(lambda p: np.tile((p[:, :1] + 3) / 6, (1, 4)), (2, 2), across=4).images
     picture = np.asarray(image.get_array())
-    np.testing.assert_allclose(picture[:, ::2], np.tile(np.linspace(0, 1, 4), (8, 1)), atol=1e-6)
+    np.testing.assert_allclose(picture[::3, ::3], np.tile(np.linspace(0, 1, 4), (4, 1)), atol=1e-6)
     (image,) = plots.latent_grid(lambda p: np.tile((p[:, 1:] + 3) / 6, (1, 4)), (2, 2), across=4).images
-    np.testing.assert_allclose(np.asarray(image.get_array())[::2, 0], np.linspace(1, 0, 4), atol=1e-6)
+    np.testing.assert_allclose(np.asarray(image.get_array())[::3, 0], np.linspace(1, 0, 4), atol=1e-6)
 
 
 def legend_of(ax):

@@ -213,16 +213,19 @@ def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", le
 
     from dlgm.inference import OverImputation
 
-    coverage, error = OverImputation(found, hidden, truth, level).coverage()
-    described: dict[str, Any] = {"cells": int(hidden.sum()), "coverage": coverage, "coverage standard error": error}
+    described: dict[str, Any] = {"cells": int(hidden.sum())}
     best, is_code = found.best(), np.asarray(found.observation.levels) > 0
     codes, numbers = hidden & is_code, hidden & ~is_code
     if codes.any():
         described["share of wrong codes"] = float(np.mean(best[codes] != truth[codes]))
+        sure = [found.probabilities(int(i)).max(axis=1)[codes[:, i]] for i in np.flatnonzero(is_code)]
+        described["as the model expects"] = float(1 - np.mean(np.concatenate(sure)))
     if codes.any() and max(found.observation.levels) == 2:
         hits = np.sum(best[codes] * truth[codes])
         described["F1 of ones"] = float(2 * hits / max(np.sum(best[codes]) + np.sum(truth[codes]), 1))
     if numbers.any():
+        coverage, error = OverImputation(found, numbers, truth, level).coverage()
+        described |= {"coverage": coverage, "coverage standard error": error}
         described["root mean squared error"] = float(np.sqrt(np.mean((best[numbers] - truth[numbers]) ** 2)))
     return described
 
@@ -325,13 +328,18 @@ def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -
             typer.echo(f"{name.capitalize()}: {f'{value:.0%}' if 'acceptance' in name else f'{value:,.0f}'}.")
     if hidden := result.get("hidden"):
         typer.echo(f"Of {hidden['cells']:,} cells that were hidden:")
-        typer.echo(
-            f"  {hidden['coverage']:.1%} lie within their {level:.0%} intervals "
-            f"(standard error {hidden['coverage standard error']:.1%})."
-        )
-        for name in ("share of wrong codes", "F1 of ones", "root mean squared error"):
-            if name in hidden:
-                typer.echo(f"  {name}: {hidden[name]:.4g}")
+        if "coverage" in hidden:
+            typer.echo(
+                f"  {hidden['coverage']:.1%} of the numbers lie within their {level:.0%} intervals "
+                f"(standard error {hidden['coverage standard error']:.1%}); "
+                f"root mean squared error {hidden['root mean squared error']:.4g} in the model's units."
+            )
+        if "share of wrong codes" in hidden:
+            f1 = f"; F1 of ones {hidden['F1 of ones']:.3f}" if "F1 of ones" in hidden else ""
+            typer.echo(
+                f"  {hidden['share of wrong codes']:.1%} of the codes are wrong, where the model expects "
+                f"{hidden['as the model expects']:.1%}{f1}."
+            )
     for words in result["warnings"]:
         typer.echo(f"Warning: {words}")
     typer.echo(f"Written to {out}: {', '.join(written)}, summary.json.")

@@ -65,8 +65,11 @@ def latent_grid(
     """
     x, y = (np.linspace(a, b, across) for a, b in zip(low, high, strict=True))
     points = np.stack(np.meshgrid(x, y[::-1]), axis=-1).reshape(-1, 2)  # the first image is at the upper left
-    images = np.clip(np.asarray(decode(points), float).reshape(across, across, *shape), 0, 1)
-    picture = np.moveaxis(images, 2, 1).reshape(across * shape[0], across * shape[1], *shape[2:])
+    images = np.clip(np.asarray(decode(points), float).reshape(-1, *shape), 0, 1)
+    # A thin line below and to the right of each, or neighbours would run into each other.
+    images = np.pad(images, ((0, 0), (0, 1), (0, 1), *((0, 0),) * (len(shape) - 2)), constant_values=0.35)
+    tiles = images.reshape(across, across, *images.shape[1:])
+    picture = np.moveaxis(tiles, 2, 1).reshape(across * tiles.shape[2], across * tiles.shape[3], *shape[2:])
     ax = axes_or_new(ax, 6.0, 6.0)
     half = [(b - a) / (across - 1) / 2 for a, b in zip(low, high, strict=True)]
     extent = (low[0] - half[0], high[0] + half[0], low[1] - half[1], high[1] + half[1])

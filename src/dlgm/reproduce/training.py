@@ -7,7 +7,6 @@ from typing import Any
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.data import Dataset
-from dlgm.files import to_json
 from dlgm.learning import AbstractWatcher, Checkpoints, TrainingConfig, fit
 from dlgm.model import ModelConfig
 
@@ -30,19 +29,15 @@ def trained(
     watchers: Sequence[AbstractWatcher] = (),
 ) -> Trained:
     """The model in a file, if it was trained with these settings; otherwise it is trained, and put there."""
-    wanted = {"config": settings.to_dict()}
     if path.exists():
         saved = load_model(path)
-        if _same(saved.config.to_dict(), config.to_dict()) and _same(saved.training["config"], wanted["config"]):
+        if saved.config == config and TrainingConfig.from_dict(saved.training["config"]) == settings:
             return Trained(saved, saved.training["summary"])
     checkpoints = Checkpoints(path.with_suffix(".checkpoints"), resume=True)
     fitted = fit(config, data.train, valid=data.valid, config=settings, watchers=watchers, checkpoints=checkpoints)
-    saved = SavedModel(fitted.model, config, data.described(), {**wanted, "summary": fitted.summary()})
+    saved = SavedModel(
+        fitted.model, config, data.described(), {"config": settings.to_dict(), "summary": fitted.summary()}
+    )
     save_model(path, saved)
     checkpoints.remove()
     return Trained(saved, fitted.summary())
-
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two records say the same once they are text: a file knows no tuples."""
-    return to_json(one) == to_json(other)

@@ -312,7 +312,7 @@ WRONG = {
         "counts.dlgm",
         "--split",
         "test",
-    ): "dlgm: --split: only for data sets with a name; all rows of other.csv are scored.",
+    ): "dlgm: --split: only for data sets with a name; all rows of other.csv are taken.",
     (
         "sample",
         "--model",

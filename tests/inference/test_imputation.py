@@ -96,8 +96,8 @@ def test_resampling_is_at_the_true_conditional():
 
 def test_the_exact_kernel_leaves_the_conditional_and_the_paper_bounds_the_other():
     r"""App. F. With eps = max over xi of sum_v |q(xi|v) p(v) / p(xi) - p(v|xi)|, one step from p(v_m | v_o) by the
-    recognition model's kernel goes no further than eps / p(v_o) in L1; the printed bound forgets the 1 / p(v_o), and
-    fails for some rows. Where the chain settles is then within that over 1 - alpha (alpha: Dobrushin's coefficient).
+    recognition model's kernel goes no further than eps / p(v_o) in L1 (docs/errata.md has why not eps). Where the chain
+    settles is then within that over 1 - alpha, with Dobrushin's coefficient alpha of the kernel.
     """
     ratio = SMALL.recognition * SMALL.p[:, None] / SMALL.prior
     epsilon = abs(ratio - SMALL.likelihood).sum(0).max()

@@ -332,7 +332,7 @@ def test_bad_settings_are_refused(settings, message):
         (np.zeros((0, 6)), {}, "rows: expected at least one row; got none."),
         (
             np.full((2, 6), np.nan),
-            {},
+            {"mask": np.ones((2, 6), bool)},
             "bernoulli: expected a number in every observed cell; got nan at row 0, column 0. "
             "Mark it missing in the mask.",
         ),

@@ -55,15 +55,16 @@ def latent_grid(
     shape: Sequence[int],
     *,
     across: int = 20,
-    low: Sequence[float] = (-3.0, -3.0),
-    high: Sequence[float] = (3.0, 3.0),
+    low: ArrayLike = (-3.0, -3.0),
+    high: ArrayLike = (3.0, 3.0),
     ax: Axes | None = None,
 ) -> Axes:
     """What the plane looks like: the images that evenly spaced points of it are decoded to, each in its place.
 
     `decode` takes points `(n, 2)` to images `(n, ...)` within [0, 1] that have `shape` when reshaped.
     """
-    x, y = (np.linspace(a, b, across) for a, b in zip(low, high, strict=True))
+    (left, lower), (right, upper) = (np.asarray(corner, float) for corner in (low, high))
+    x, y = np.linspace(left, right, across), np.linspace(lower, upper, across)
     points = np.stack(np.meshgrid(x, y[::-1]), axis=-1).reshape(-1, 2)  # the first image is at the upper left
     images = np.clip(np.asarray(decode(points), float).reshape(-1, *shape), 0, 1)
     # A thin line below and to the right of each, or neighbours would run into each other.
@@ -71,8 +72,8 @@ def latent_grid(
     tiles = images.reshape(across, across, *images.shape[1:])
     picture = np.moveaxis(tiles, 2, 1).reshape(across * tiles.shape[2], across * tiles.shape[3], *shape[2:])
     ax = axes_or_new(ax, 6.0, 6.0)
-    half = [(b - a) / (across - 1) / 2 for a, b in zip(low, high, strict=True)]
-    extent = (low[0] - half[0], high[0] + half[0], low[1] - half[1], high[1] + half[1])
+    wide, tall = (right - left) / (across - 1) / 2, (upper - lower) / (across - 1) / 2
+    extent = (left - wide, right + wide, lower - tall, upper + tall)
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1, extent=extent, aspect="auto")
     ax.set(xlabel="latent 1", ylabel="latent 2")
     return ax

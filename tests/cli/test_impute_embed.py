@@ -1,0 +1,168 @@
+"""`dlgm impute`, `dlgm embed` and the figures of `dlgm reproduce`: from files to files, and wrong input."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dlgm.cli.errors import UsageError
+from tests.cli.test_commands import model, run  # noqa: F401
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """A table with holes of every kind, and a model that has hardly been trained on it."""
+    folder = tmp_path_factory.mktemp("people")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "height": rng.normal(170, 10, 60).round(1),
+            "city": rng.choice(["Oslo", "Rome", "Wien"], 60),
+            "children": rng.poisson(1.5, 60),
+            "smokes": rng.choice(["no", "yes"], 60),
+        }
+    )
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    frame.to_csv(folder / "people.csv", index=False)
+    small = ["--latent", 2, "--hidden", 8, "--epochs", 3, "--type", "children=count", "--quiet"]
+    run("fit", folder / "people.csv", "--out", folder / "people.dlgm", *small)
+    return folder, frame
+
+
+FEW = ["--draws", 20, "--warm-up", 2, "--thin", 2]
+
+
+def test_a_table_comes_back_without_holes_and_otherwise_as_it_was(people, tmp_path):
+    folder, frame = people
+    asked = ["impute", folder / "people.csv", "--model", folder / "people.dlgm", "--copies", 2, *FEW]
+    printed = run(*asked, "--out", tmp_path / "filled")
+    assert f"{int(frame.isna().sum().sum())} holes in" in printed
+    for name in ("best", "copy-1", "copy-2"):
+        filled = pd.read_csv(tmp_path / "filled" / f"{name}.csv")
+        assert list(filled.columns) == list(frame.columns)
+        assert not filled.isna().any().any()
+        for column in frame:
+            seen = frame[column].notna()
+            assert (filled[column][seen] == frame[column][seen]).all()
+        assert set(filled["city"]) <= {"Oslo", "Rome", "Wien"}
+        assert (filled["children"] >= 0).all()
+        assert (filled["children"] == filled["children"].round()).all()
+    cells = pd.read_csv(tmp_path / "filled" / "cells.csv")
+    assert len(cells) == frame.isna().sum().sum()
+    heights = cells[cells["column"] == "height"]
+    assert (heights["low"].astype(float) < heights["high"].astype(float)).all()
+    assert heights["mean"].astype(float).between(100, 240).all()
+    cities = cells[cells["column"] == "city"]
+    assert cities["low"].isna().all()
+    assert cities["probability_of_best"].between(1 / 3 - 1e-6, 1).all()
+    summary = json.loads((tmp_path / "filled" / "summary.json").read_text())
+    assert summary["rows"] == 60
+    assert 0 < summary["mean acceptance"] <= 1
+
+
+def test_new_rows_need_no_refit_and_no_company(people, tmp_path):
+    """The second row of the table by itself, its columns in another order, as Parquet: the same fills."""
+    folder, frame = people
+    row = int(np.flatnonzero(frame.isna().any(axis=1))[1])
+    asked = ["--model", folder / "people.dlgm", "--copies", 3, *FEW, "--quiet"]
+    run("impute", folder / "people.csv", *asked, "--out", tmp_path / "all")
+    frame.iloc[[row]][list(frame)[::-1]].to_parquet(tmp_path / "one.parquet")
+    run("impute", tmp_path / "one.parquet", *asked, "--out", tmp_path / "one")
+    for name in ("best", "copy-3"):
+        among, alone = (
+            pd.read_csv(tmp_path / "all" / f"{name}.csv"),
+            pd.read_parquet(tmp_path / "one" / f"{name}.parquet"),
+        )
+        for column in frame:
+            value = alone[column].iloc[0]
+            assert value == among[column][row] or np.isclose(float(value), float(among[column][row]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["chain", "resample"])
+def test_images_are_hidden_filled_compared_and_shown(model, tmp_path, method):  # noqa: F811
+    asked = ["impute", "digits", "--model", model, "--limit", 5, "--method", method, *FEW, "--json"]
+    found = json.loads(run(*asked, "--hide", "square", "--out", tmp_path / "square"))
+    assert found["hidden"]["cells"] == 5 * 16
+    assert 0 <= found["hidden"]["share of wrong codes"] <= 1
+    assert (tmp_path / "square" / "filled.png").read_bytes().startswith(PNG)
+    assert np.load(tmp_path / "square" / "best.npy").shape == (5, 64)
+
+
+def test_rows_are_placed_in_a_plane(model, people, tmp_path):  # noqa: F811
+    printed = run("embed", "digits", "--model", model, "--limit", 20, "--out", tmp_path / "map.csv")
+    assert "of the variance of 3 latents" in printed
+    table = pd.read_csv(tmp_path / "map.csv")
+    assert list(table.columns[:4]) == ["label", "x", "y", "latent_1"]
+    assert len(table) == 20
+    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
+    folder, frame = people
+    picture = tmp_path / "people.png"
+    asked = ["embed", folder / "people.csv", "--model", folder / "people.dlgm", "--label", "city", "--picture", picture]
+    run(*asked, "--out", tmp_path / "people-map.csv")
+    placed = pd.read_csv(tmp_path / "people-map.csv")
+    assert placed["city"].fillna("").tolist() == frame["city"].fillna("").tolist()
+    np.testing.assert_allclose(placed[["x", "y"]], placed[["latent_1", "latent_2"]], rtol=1e-6)
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_figures_are_reproduced(tmp_path, monkeypatch):
+    from dlgm.reproduce import embedding, imputation, posterior
+
+    for study in (embedding, posterior):
+        monkeypatch.setitem(study.EPOCHS, "quick", 1)
+    monkeypatch.setitem(imputation.ROWS, "quick", 3)
+    quick = ["--data", "digits", "--budget", "quick", "--json"]
+    found = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
+    assert found["models"]["rank-one"]["mean divergence of 100 rows"] > 0
+    began = (tmp_path / "p" / "diagonal.dlgm").stat().st_mtime_ns
+    again = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
+    assert again == found
+    assert (tmp_path / "p" / "diagonal.dlgm").stat().st_mtime_ns == began
+    found = json.loads(run("reproduce", "embedding", *quick, "--out", tmp_path / "e"))
+    assert 0 < found["neighbours of the same class"] <= 1
+    found = json.loads(run("reproduce", "imputation", *quick, "--out", tmp_path / "i"))
+    assert [record["holes"] for record in found["digits"]["scores"]][::3] == ["40%", "60%", "80%", "square"]
+    pictures = [tmp_path / "p/posterior.png", tmp_path / "e/embedding.png", tmp_path / "i/digits-square.png"]
+    assert all(path.read_bytes().startswith(PNG) for path in pictures)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["impute", "digits"], "there is no hole in these 250 rows. Hide some cells with --hide 0.5, say"),
+        (["impute", "digits", "--hide", "most"], "--hide: expected a share between 0 and 1, or square; got 'most'"),
+        (["impute", "digits", "--hide", "0.5", "--method", "mice"], "--method: expected one of metropolis, chain"),
+        (["impute", "digits", "--hide", "0.5", "--draws", "10"], "--draws: an interval of 0.9 needs 19 or more"),
+        (["impute", "digits", "--hide", "0.5", "--level", "90"], "--level: expected a probability"),
+        (["impute", "digits", "--hide", "0.5", "--copies", "200"], "--copies: expected at most as many as draws, 100"),
+        (
+            ["impute", "digits", "--hide", "0.5", "--draws", "50"],
+            "--draws: expected a multiple of the number of chains",
+        ),
+        (["impute", "digits", "--out", "FILE"], "--out: expected a folder to write to; "),
+        (["impute", "none.csv"], "none.csv: no such file"),
+        (["embed", "digits", "--label", "city"], "--label: only for your own files"),
+        (["embed", "digits", "--out", "map.txt"], "--out: expected a name ending in .csv"),
+    ],
+)
+def test_wrong_input_is_one_line_and_writes_nothing(model, tmp_path, monkeypatch, arguments, message):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UsageError, match=r"^.{0,400}$") as caught:
+        run(*[str(tmp_path / "file") if a == "FILE" else a for a in arguments], "--model", model)
+    assert message in str(caught.value)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_wrong_input_to_figures(tmp_path):
+    for arguments, message in (
+        (["posterior", "--data", "digits", "--budget", "long"], "--budget: expected one of quick, full; got 'long'"),
+        (["posterior", "--data", "digits", "--row", "9999"], "--row: expected a row below 250; got 9,999"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            run("reproduce", *arguments, "--out", tmp_path / "new")
+        assert message in str(caught.value)

@@ -29,6 +29,12 @@ class AbstractPosterior(eqx.Module):
         """
 
     @abstractmethod
+    def move(self, xi: Float[Array, " k"], angle: Float[Array, ""], key: Key[Array, ""]) -> Float[Array, " k"]:
+        r"""A step from $\xi$ that leaves $q$ as it is and can be reversed: with $\xi = \mu + R \epsilon$, to
+        $\mu + R (\epsilon \cos\alpha + \eta \sin\alpha)$ for a new $\eta \sim N(0, I)$. At a right angle, a new draw.
+        """
+
+    @abstractmethod
     def log_prob(self, xi: Float[Array, " k"]) -> Float[Array, ""]:
         r"""$\log q(\xi \mid v)$."""
 
@@ -57,6 +63,11 @@ class GaussianPosterior(AbstractPosterior):
     def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, " k"], Float[Array, " g"]]:
         """A draw, and the KL divergence of each block."""
         return self.q.sample(key), self._kl()
+
+    def move(self, xi: Float[Array, " k"], angle: Float[Array, ""], key: Key[Array, ""]) -> Float[Array, " k"]:
+        """Part of the way to a new draw."""
+        mean = self.q.mean
+        return mean + jnp.cos(angle) * (xi - mean) + jnp.sin(angle) * (self.q.sample(key) - mean)
 
     def _kl(self) -> Float[Array, " g"]:
         blocks = self.q.blocks if isinstance(self.q, BlockGaussian) else (self.q,)
@@ -106,6 +117,18 @@ class DirectedPosterior(AbstractPosterior):
         """A draw from the top down, and each layer's KL divergence given the draws above it."""
         gaussians, xi = self._descend(key)
         return xi, jnp.stack([q.kl_to_standard() for q in gaussians])
+
+    def move(self, xi: Float[Array, " k"], angle: Float[Array, ""], key: Key[Array, ""]) -> Float[Array, " k"]:
+        """The same from the top down, in the coordinates in which each layer is standard normal."""
+        moved, end = jnp.zeros(0, self.features.dtype), xi.shape[0]
+        for l in reversed(range(len(self.heads))):
+            start = end - self.heads[l].K
+            before, after = self._conditional(l, xi[end:]), self._conditional(l, moved)
+            epsilon = before.solve_factor(xi[start:end] - before.mean)
+            eta = jax.random.normal(jax.random.fold_in(key, l), epsilon.shape, epsilon.dtype)
+            step = after.factor_times(jnp.cos(angle) * epsilon + jnp.sin(angle) * eta)
+            moved, end = jnp.concatenate([after.mean + step, moved]), start
+        return moved
 
     def log_prob(self, xi: Float[Array, " k"]) -> Float[Array, ""]:
         """The sum of the conditionals' log densities."""

@@ -1,6 +1,5 @@
 """MNIST in the plane of two latents, coloured by class (paper, fig. 3b)."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,6 @@ def run(
     plots.latent_grid(lambda points: placed.decode(points) / highest, data.shape, low=low, high=high, ax=right)
     right.set_title("what points decode to")
     return results, figure
-
-
-def binarised(data: Dataset) -> Dataset:
-    """Grey images in black and white, at half of the brightest; binary ones as they are."""
-    if data.family == "bernoulli":
-        return data
-    bits = {split: (getattr(data, split) > 127).astype(np.uint8) for split in ("train", "valid", "test")}
-    return dataclasses.replace(data, **bits, family="bernoulli")
 
 
 def neighbours_agree(points: np.ndarray, labels: np.ndarray, number: int = 10) -> float:

@@ -1,9 +1,12 @@
 """Models for the figures: trained once, kept in the folder of the results, and resumed if that was cut short."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.data import Dataset
@@ -41,3 +44,11 @@ def trained(
     save_model(path, saved)
     checkpoints.remove()
     return Trained(saved, fitted.summary())
+
+
+def binarised(data: Dataset) -> Dataset:
+    """Grey images in black and white, at half of the brightest; binary ones as they are."""
+    if data.family == "bernoulli":
+        return data
+    bits = {split: (getattr(data, split) > 127).astype(np.uint8) for split in ("train", "valid", "test")}
+    return dataclasses.replace(data, **bits, family="bernoulli")

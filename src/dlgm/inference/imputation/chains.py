@@ -49,19 +49,23 @@ def chain_step(model: Model, generative: GenerativeModel, draw: Draw) -> Step:
 def metropolis_step(model: Model, generative: GenerativeModel, draw: Draw) -> Step:
     r"""Metropolis within Gibbs (Mattei and Frellsen, 2018): $p(v_m \mid v_o)$ exactly, whatever q is.
 
-    $\xi^* \sim q(\xi \mid v)$ is taken with probability
+    A proposal $\xi^*$ is taken with probability
     $\min(1, \frac{p(v, \xi^*)\, q(\xi \mid v)}{p(v, \xi)\, q(\xi^* \mid v)})$; then the holes from $p(v_m \mid \xi)$.
+    It is a draw from $q(\xi \mid v)$, or lies part of the way to one (`AbstractPosterior.move`), by an angle that is
+    itself drawn: with many latents, a whole new draw is hardly ever better than what was tuned to the row, and a small
+    step often is. Such steps leave q as it is, so that the ratio is the same for all of them.
     """
 
     def step(state: ChainState, key: Key[Array, ""]) -> ChainState:
-        key_xi, key_accept, key_v = jax.random.split(key, 3)
+        key_xi, key_angle, key_accept, key_v = jax.random.split(key, 4)
         posterior = model.posterior(state.v)
 
         def log_weight(xi: Float[Array, " k"], outputs: Float[Array, " p"]) -> Float[Array, ""]:
             log_v = jnp.sum(generative.observation.log_prob(state.v, outputs))
             return log_v + log_standard_normal(xi) - posterior.log_prob(xi)
 
-        proposed, _ = posterior.sample(key_xi)
+        angle = jnp.pi / 2 * jax.random.uniform(key_angle) ** 2  # mostly small ones
+        proposed = posterior.move(state.xi, angle, key_xi)
         decoded = generative.outputs(proposed)
         log_ratio = log_weight(proposed, decoded) - log_weight(state.xi, state.outputs)
         # 1 - u lies in (0, 1]. A proposal of no weight is never taken, nor is one that cannot be compared.

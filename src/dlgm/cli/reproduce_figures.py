@@ -91,7 +91,7 @@ def imputation(
 ) -> None:
     """Images with 60 %, 80 % or the middle of their pixels gone, filled in (paper, fig. 5), and how well that went.
 
-    Of MNIST itself, which is grey, in black and white: its bits are easier to tell than those of the fixed binarisation,
+    Of MNIST itself, which is grey, in black and white: its bits are easier to tell than those of the binarised one,
     which were drawn at random.
 
     Example: dlgm reproduce imputation --data digits --budget quick

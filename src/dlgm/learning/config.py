@@ -42,7 +42,7 @@ class TrainingConfig:
     batch_size: int = 200  # rows in a step; the paper's
     objective: str = "free-energy"  # or importance-weighted
     num_samples: int | None = None  # draws of the latents a row. None: 1, or 5 for the importance-weighted bound
-    optimiser: str = "rmsprop"  # one of OPTIMISERS
+    optimiser: str = "adam"  # one of OPTIMISERS; the paper has RMSprop, which is slower: docs/performance.md
     learning_rate: float = 1e-3  # at its highest
     schedule: str = "cosine"  # how the rate falls to zero over the epochs: cosine, linear, or constant
     warm_up: float = 0.1  # share of the epochs over which the weight of the KL term rises from 0 to 1

@@ -45,7 +45,7 @@ def run(
         config = preset("visualisation", observation, covariance=covariance)
         found = trained(out / f"{covariance}.dlgm", data, config, settings, watcher(f"{covariance} posterior"))
         model = found.saved.model
-        divergences = [divergence(model, v) for v in data.test[:100]]
+        divergences = [divergence(model, v) for v in data.test[:: len(data.test) // 100][:100]]
         wide = posterior_grid(model, data.test[row], half_width=ZOOMS[0])
         views[covariance] = [_view(model, data.test[row], wide, half, key) for half in ZOOMS]
         results["models"][covariance] = {

@@ -58,6 +58,8 @@ def test_summaries_of_known_draws():
     np.testing.assert_allclose(KNOWN.probabilities(1), [P[1][:3], [0, 1, 0]], rtol=1e-6)
     np.testing.assert_allclose(KNOWN.probabilities(4), [P[4][:2], [0, 1]], rtol=1e-6)
     np.testing.assert_array_equal(KNOWN.trace(0, 3), DRAWS[3:4])
+    (line,) = KNOWN.plot_trace(0, 3).lines
+    np.testing.assert_array_equal(line.get_ydata(), DRAWS[3])
 
 
 def test_binary_columns_need_no_probabilities_of_their_own():

@@ -125,6 +125,12 @@ class Imputation:
         at = int(np.count_nonzero(~self.mask[:row])) + int(np.count_nonzero(~self.mask[row, :column]))
         return self.values[at].reshape(self.num_chains, -1)
 
+    def plot_trace(self, row: int, column: int, *, truth: float | None = None, ax: Any = None) -> Any:
+        """The trace as a picture, a line a chain, on matplotlib axes `ax` or new ones, which are returned."""
+        from dlgm.plots import trace
+
+        return trace(self.trace(row, column), f"row {row}, column {column}", truth=truth, ax=ax)
+
     def r_hat(self) -> Float[np.ndarray, "n x"]:
         """Split R-hat of each hole: near 1 if the chains agree. NaN for a single chain, or fewer than 4 draws each."""
         from numpyro.diagnostics import split_gelman_rubin

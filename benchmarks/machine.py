@@ -12,7 +12,8 @@ PACKAGES = ("dlgm", "jax", "jaxlib", "equinox", "optax", "numpyro", "numpy", "sc
 def describe() -> dict[str, Any]:
     """The processor, its cores and flags, memory, and versions."""
     cpu = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    fields = dict(line.split("\t: ", 1) for line in cpu.splitlines() if "\t: " in line)
+    pairs = (line.split(":", 1) for line in cpu.splitlines() if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in pairs}
     flags = fields.get("flags", "").split()
     return {
         "processor": fields.get("model name", platform.processor()),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 WORKERS = Path(__file__).parent / "workers"
+WARM = 3  # turns that are not counted: programs are compiled, for exactly the sizes that follow
 PAUSE = 0.2  # seconds between two turns, in which the threads of the one before go to sleep
 
 
@@ -28,12 +29,14 @@ def take_turns(workers: Mapping[str, Sequence[str]], *, units: int, rounds: int)
             processes[name] = process
             if process.stdout is None or json.loads(process.stdout.readline() or "null") != "ready":
                 raise RuntimeError(f"{name}: the worker did not start")
-        for _ in range(rounds):
+        for turn in range(-WARM, rounds):
             for name, process in processes.items():
                 assert process.stdin is not None
                 assert process.stdout is not None
                 print(units, file=process.stdin, flush=True)
-                times[name].append(json.loads(process.stdout.readline()))
+                took = json.loads(process.stdout.readline())
+                if turn >= 0:
+                    times[name].append(took)
                 time.sleep(PAUSE)
     finally:
         for process in processes.values():

@@ -17,9 +17,10 @@ def quick_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     """The same key with the same numbers, which cost a quarter on CPUs.
 
     JAX compiles its generator, Threefry, into a loop over whole arrays there; here its twenty rounds are written out,
-    so that they stay in registers. A key of another kind is returned as it is.
+    so that they stay in registers. A key of another kind is returned as it is, and so is every key where JAX has been
+    told to number its bits in the old way (`jax_threefry_partitionable`).
     """
-    if str(jax.random.key_impl(key)) != _THREEFRY:
+    if str(jax.random.key_impl(key)) != _THREEFRY or not jax.config.jax_threefry_partitionable:
         return key
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_QUICK)
 

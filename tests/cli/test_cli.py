@@ -194,6 +194,14 @@ def test_compiled_programs_are_kept_in_the_cache(tmp_path, monkeypatch):
     CliRunner().invoke(app, ["data", "list"])
     (kind,) = (tmp_path / "compiled").iterdir()
     assert os.environ[variable] == str(kind)
+    assert kind.stat().st_mode & 0o077 == 0
+
+    kind.chmod(0o777)  # others may have put something there
+    monkeypatch.delenv(variable)
+    CliRunner().invoke(app, ["data", "list"])
+    assert variable not in os.environ
+    kind.chmod(0o700)
+    monkeypatch.setenv(variable, "elsewhere")
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("DLGM_CACHE", str(tmp_path / "file"))

@@ -53,6 +53,7 @@ def _keep_compiled() -> None:
     """What is compiled for one command serves the next, from the cache folder, unless JAX has been told of another.
 
     Programs are for one kind of processor, so that each kind has a folder of its own: a home may be shared by machines.
+    The folder is the user's alone, for its programs are run.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -63,9 +64,12 @@ def _keep_compiled() -> None:
     kind = sorted({line for line in lines if line.startswith(("model name", "flags"))} or set(lines))
     folder = cache_folder() / "compiled" / hashlib.blake2b("".join(kind).encode(), digest_size=8).hexdigest()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
     except OSError:
         return
+    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        return  # what others can write there would be run
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 

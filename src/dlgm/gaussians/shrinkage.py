@@ -86,7 +86,7 @@ def stretch(w: Float[Array, "*#batch k"], x: Float[Array, "*#out k"]) -> Float[A
 def shrunk_diagonal(w: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
     r"""The diagonal of $(I + w w^\top)^{-1}$, which is $1 - v_i^2 = \eta + \sum_{j \ne i} v_j^2$."""
     v, r = _direction(w)
-    # The subtraction can cancel for one entry only, for |v| < 1: every other one has v_i^2 <= 1/2.
-    pivot = v * v > 0.5
+    # The subtraction can cancel for one entry only, for |v| < 1; 3/4 leaves room for rounding in the others.
+    pivot = v * v > 0.75
     others = jnp.sum(jnp.where(pivot, 0, v * v), axis=-1, keepdims=True)
     return jnp.where(pivot, r * r + others, 1 - v * v)

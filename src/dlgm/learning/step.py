@@ -140,10 +140,10 @@ def make_run(
             learning_rate=jnp.asarray(rates(state.step)),
         )
         # Whether the step is finite is known before it is taken: no optimiser of ours goes further than a thousand
-        # times `reach` along any parameter.
+        # times `reach` along any parameter, of the longest gradient so far. What is refused is far below what overflows.
         reach = now.learning_rate * (1 + now.gradient_norm)
         causes = ~jnp.isfinite(
-            jnp.stack([now.reconstruction, jnp.sum(now.kl), now.loss + now.gradient_norm, 1e3 * reach])
+            jnp.stack([now.reconstruction, jnp.sum(now.kl), now.loss + now.gradient_norm, 1e18 * reach])
         )
         state = eqx.tree_at(lambda s: s.causes, state, causes)
         return jax.lax.cond(state.sound, take, lambda state, *_: state, state, gradient, now)

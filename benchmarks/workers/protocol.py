@@ -23,7 +23,7 @@ def bits(num_rows: int) -> np.ndarray:
 
 
 def serve(job: Callable[[int], object]) -> None:
-    """Time `job(n)`, which returns once n units are done. The first turns are for warming up, at the size that is timed."""
+    """Time `job(n)`, which returns once n units are done. The first turns warm up, at the size that is timed."""
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         n = int(line)

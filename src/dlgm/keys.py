@@ -20,7 +20,8 @@ def quick_key(key: Key[Array, "*keys"]) -> Key[Array, "*keys"]:
     so that they stay in registers. A key of another kind is returned as it is, and so is every key where JAX has been
     told to number its bits in the old way (`jax_threefry_partitionable`).
     """
-    if str(jax.random.key_impl(key)) != _THREEFRY or not jax.config.jax_threefry_partitionable:
+    numbered = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
+    if str(jax.random.key_impl(key)) != _THREEFRY or not numbered:
         return key
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_QUICK)
 

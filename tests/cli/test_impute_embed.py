@@ -103,7 +103,7 @@ def test_rows_are_placed_in_a_plane(model, people, tmp_path):  # noqa: F811
     asked = ["embed", folder / "people.csv", "--model", folder / "people.dlgm", "--label", "city", "--picture", picture]
     run(*asked, "--out", tmp_path / "people-map.csv")
     placed = pd.read_csv(tmp_path / "people-map.csv")
-    assert placed["city"].fillna("").tolist() == frame["city"].fillna("").tolist()
+    assert placed["label"].fillna("").tolist() == frame["city"].fillna("").tolist()
     np.testing.assert_allclose(placed[["x", "y"]], placed[["latent_1", "latent_2"]], rtol=1e-6)
     assert picture.read_bytes().startswith(PNG)
 
@@ -117,10 +117,10 @@ def test_figures_are_reproduced(tmp_path, monkeypatch):
     quick = ["--data", "digits", "--budget", "quick", "--json"]
     found = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
     assert found["models"]["rank-one"]["mean divergence of 100 rows"] > 0
-    began = (tmp_path / "p" / "diagonal.dlgm").stat().st_mtime_ns
+    began = (tmp_path / "p" / "digits-diagonal.dlgm").stat().st_mtime_ns
     again = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
     assert again == found
-    assert (tmp_path / "p" / "diagonal.dlgm").stat().st_mtime_ns == began
+    assert (tmp_path / "p" / "digits-diagonal.dlgm").stat().st_mtime_ns == began
     found = json.loads(run("reproduce", "embedding", *quick, "--out", tmp_path / "e"))
     assert 0 < found["neighbours of the same class"] <= 1
     found = json.loads(run("reproduce", "imputation", *quick, "--out", tmp_path / "i"))

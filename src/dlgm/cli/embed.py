@@ -15,6 +15,7 @@ from dlgm.cli.options import (
     Seed,
     load_data,
     load_saved,
+    settings_mistakes,
     users_mistakes,
     writable,
 )
@@ -77,12 +78,14 @@ def embed(
         print_notes(rows.notes)
     with users_mistakes():
         found = place(saved.model, rows.values, rows.mask, key=jax.random.key(seed))
-    table: dict[str, Any] = {} if labels is None else {label or "label": labels}
+    table: dict[str, Any] = {} if labels is None else {"label": labels}
     table |= {"x": found.points[:, 0], "y": found.points[:, 1]}
     for name, values in (("latent", found.latents.mean), ("variance", found.latents.variance)):
         table |= {f"{name}_{i + 1}": column for i, column in enumerate(values.T)}
+    with settings_mistakes():  # more labels than colours
+        drawn = as_png(_draw(found, labels, tuple(saved.data.get("shape", ())), saved))
     write_atomically(out, pd.DataFrame(table).to_csv(index=False, float_format="%.9g").encode())
-    write_atomically(picture, as_png(_draw(found, labels, tuple(saved.data.get("shape", ())), saved)))
+    write_atomically(picture, drawn)
     result = {
         "data": data,
         "out": str(out),

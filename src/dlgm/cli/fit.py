@@ -313,7 +313,8 @@ def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:
 
 def _has_holes(part: Any) -> bool:
     """Whether training rows have holes; those of a source, as far as the first few thousand say."""
-    return part.first(5_000).mask is not None
+    mask = part.first(5_000).mask
+    return mask is not None and not mask.all()
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

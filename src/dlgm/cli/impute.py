@@ -37,8 +37,8 @@ def impute(
     copies: Annotated[int, typer.Option(help="Completed copies to write, beside the best fill.", min=0, max=1000)] = 5,
     draws: Annotated[int, typer.Option(help="Draws of each hole, for means and intervals.", min=1)] = 100,
     chains: Annotated[int, typer.Option(help="Chains for each row.", min=1)] = 4,
-    warm_up: Annotated[int, typer.Option(help="Steps of the plain chain at the start.", min=0)] = 50,
-    thin: Annotated[int, typer.Option(help="Steps between two draws.", min=1)] = 10,
+    warm_up: Annotated[int, typer.Option(help="Steps of the plain chain at the start.", min=0, max=10**9)] = 50,
+    thin: Annotated[int, typer.Option(help="Steps between two draws.", min=1, max=10**9)] = 10,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
     hide: Annotated[
         str | None,
@@ -177,6 +177,8 @@ def _hidden(hide: str, size: tuple[int, int], shape: tuple[int, ...], seed: int)
     from dlgm.data.masks import hide_at_random, hide_square
 
     if hide == "square":
+        if len(shape) not in (2, 3):
+            raise UsageError("--hide: only images have a square in the middle; give a share of the cells.")
         with settings_mistakes():
             return hide_square(size[0], shape)
     try:
@@ -200,7 +202,8 @@ def _diagnosed(found: "Imputation") -> dict[str, Any]:
     known = np.isfinite(r_hat)
     described: dict[str, Any] = {}
     if known.any():
-        described["holes with R-hat above 1.1"] = int(np.sum(r_hat > 1.1))
+        described["R-hat limit"] = found.r_hat_limit()
+        described["holes with R-hat above it"] = int(np.sum(r_hat > found.r_hat_limit()))
         described["median effective draws"] = float(np.nanmedian(found.effective_draws()[holes]))
     if found.method == "metropolis":
         described["mean acceptance"] = float(np.nanmean(found.acceptance))
@@ -218,7 +221,7 @@ def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", le
     codes, numbers = hidden & is_code, hidden & ~is_code
     if codes.any():
         described["share of wrong codes"] = float(np.mean(best[codes] != truth[codes]))
-        sure = [found.probabilities(int(i)).max(axis=1)[codes[:, i]] for i in np.flatnonzero(is_code)]
+        sure = [_probability_of(found, best, int(i))[codes[:, i]] for i in np.flatnonzero(is_code)]
         described["as the model expects"] = float(1 - np.mean(np.concatenate(sure)))
     if codes.any() and max(found.observation.levels) == 2:
         hits = np.sum(best[codes] * truth[codes])
@@ -230,6 +233,13 @@ def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", le
     return described
 
 
+def _probability_of(found: "Imputation", fills: "np.ndarray", column: int) -> "np.ndarray":
+    """How probable each row's fill of a column of codes is."""
+    import numpy as np
+
+    return np.take_along_axis(found.probabilities(column), fills[:, [column]].astype(int), axis=1)[:, 0]
+
+
 def _ending(data: str, part: Part) -> str:
     """Text for text, Parquet for Parquet, and arrays for arrays."""
     if part.schema is None or not is_file(data):
@@ -237,7 +247,8 @@ def _ending(data: str, part: Part) -> str:
     suffix = Path(data.removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
         return ".parquet"
-    return ".csv" if suffix in (".csv", ".tsv", ".txt", ".data", ".dat") else ".npy"
+    numbers = all(not isinstance((c.categories or (0,))[0], str | bool) for c in part.schema.columns)
+    return ".npy" if numbers and suffix not in (".csv", ".tsv", ".txt", ".data", ".dat") else ".csv"
 
 
 def _table(values: "np.ndarray", part: Part, ending: str) -> bytes:
@@ -248,7 +259,7 @@ def _table(values: "np.ndarray", part: Part, ending: str) -> bytes:
     buffer = BytesIO()
     frame = None if part.schema is None else part.schema.decode(values)
     if ending == ".npy":
-        np.save(buffer, values if frame is None else frame.to_numpy(), allow_pickle=False)
+        np.save(buffer, values if frame is None else frame.to_numpy(np.float64), allow_pickle=False)
         return buffer.getvalue()
     assert frame is not None
     if ending == ".parquet":
@@ -265,7 +276,8 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     holes = ~found.mask
     row, column = np.nonzero(holes)
     low, high = found.interval(level)
-    tables = {"best": found.best(), "mean": found.mean(), "low": low, "high": high}
+    found_best = found.best()
+    tables = {"best": found_best, "mean": found.mean(), "low": low, "high": high}
     observation = found.observation
     unordered = np.array(
         [f == "mode" and n > 2 for f, n in zip(observation.best_fills, observation.levels, strict=True)]
@@ -281,7 +293,7 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
         columns[name] = values if name == "best" else np.where(unordered[column], None, values)
     certainty = np.full(len(row), np.nan)
     for i in np.flatnonzero(np.asarray(observation.levels) > 0):
-        certainty[column == i] = found.probabilities(int(i))[holes[:, i]].max(axis=1)
+        certainty[column == i] = _probability_of(found, found_best, int(i))[holes[:, i]]
     columns["probability_of_best"] = certainty
     columns["r_hat"] = found.r_hat()[holes]
     columns["effective_draws"] = found.effective_draws()[holes]

@@ -173,7 +173,9 @@ def read_column(path: str | Path, name: str, **reading: Any) -> Shaped[np.ndarra
     if name not in (names := [str(column) for column in rows.columns]):
         raise SchemaError(f"{path}: expected a column {name!r}; got {listed(names)}.{closest(name, names)}")
     column = rows.iloc[:, names.index(name)]
-    return column.astype(object).where(column.notna(), "").to_numpy() if column.isna().any() else column.to_numpy()
+    if not column.isna().any():
+        return np.asarray(column)
+    return np.array(["" if missing else shown(v) for v, missing in zip(column, column.isna(), strict=True)], object)
 
 
 def is_table_path(text: str) -> bool:

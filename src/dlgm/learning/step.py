@@ -140,7 +140,7 @@ def make_run(
             learning_rate=jnp.asarray(rates(state.step)),
         )
         # Whether the step is finite is known before it is taken: no optimiser of ours goes further than a thousand
-        # times `reach` along any parameter, of the longest gradient so far. What is refused is far below what overflows.
+        # times `reach` of the longest gradient so far. What is refused is far below what overflows.
         reach = now.learning_rate * (1 + now.gradient_norm)
         causes = ~jnp.isfinite(
             jnp.stack([now.reconstruction, jnp.sum(now.kl), now.loss + now.gradient_norm, 1e18 * reach])

@@ -183,7 +183,8 @@ def _blind_to_holes(recognition: RecognitionModel, observation: AbstractObservat
 
     def blind(weight: Float[Array, "o j"]) -> Float[Array, "o j"]:
         # The others as large as if there were no more of them.
-        return (weight * ((i + x) / i) ** 0.5).at[:, i : i + x].set(0)
+        n = weight.shape[1]
+        return (weight * (n / (n - x)) ** 0.5).at[:, i : i + x].set(0)
 
     return eqx.tree_at(first_weights, recognition, [blind(weight) for weight in first_weights(recognition)])
 

@@ -13,6 +13,7 @@ from dlgm.plots.canvas import BLUE, GREEN, ORANGE, RED, axes_or_new, tidy
 # Ten classes, told apart by lightness as well as by hue, and by their markers besides.
 _CLASS_COLOURS = (BLUE, ORANGE, "#2b2b2b", "#6cc0ea", RED, "#c9a20e", GREEN, "#9a5fc0", "#7a5a30", "#e87fb0")
 _CLASS_MARKERS = "os^DvPX<>*"
+_MOST_CLASSES = 100
 
 
 def embedding(points: ArrayLike, labels: ArrayLike | Sequence[Any] | None = None, *, ax: Axes | None = None) -> Axes:
@@ -23,6 +24,10 @@ def embedding(points: ArrayLike, labels: ArrayLike | Sequence[Any] | None = None
     classes = None if labels is None else np.asarray(labels)
     if classes is not None and classes.shape != xy.shape[:1]:
         raise ValueError(f"embedding: expected {len(xy)} labels, one a point; got shape {classes.shape}.")
+    if classes is not None and len(np.unique(classes)) > _MOST_CLASSES:
+        raise ValueError(
+            f"embedding: expected labels of at most {_MOST_CLASSES} classes; got {len(np.unique(classes))} values."
+        )
     ax = tidy(axes_or_new(ax, 7.0, 6.0))
     size = float(np.clip(30_000 / max(len(xy), 1), 4, 40))
     kinds: Sequence[Any] = ["all"] if classes is None else list(np.unique(classes))

@@ -30,7 +30,7 @@ def run(
     settings = TrainingConfig(epochs=EPOCHS[budget], optimiser="adam", learning_rate=2e-3, validate_every=5, seed=seed)
     observation = make_observation(data.family, columns=data.train.shape[1])
     config = preset("visualisation", observation, hidden=(300, 300))
-    found = trained(out / "embedding.dlgm", data, config, settings, watcher("two latents"))
+    found = trained(out / f"{data.name}.dlgm", data, config, settings, watcher("two latents"))
     placed = embed(found.saved.model, data.test, key=jax.random.key(seed))
     labels = data.labels["test"]
     results = {

@@ -43,9 +43,11 @@ def run(
     views: dict[str, list[Any]] = {}
     for covariance in COVARIANCES:
         config = preset("visualisation", observation, covariance=covariance)
-        found = trained(out / f"{covariance}.dlgm", data, config, settings, watcher(f"{covariance} posterior"))
+        found = trained(
+            out / f"{data.name}-{covariance}.dlgm", data, config, settings, watcher(f"{covariance} posterior")
+        )
         model = found.saved.model
-        divergences = [divergence(model, v) for v in data.test[:: len(data.test) // 100][:100]]
+        divergences = [divergence(model, v) for v in data.test[:: max(1, len(data.test) // 100)][:100]]
         wide = posterior_grid(model, data.test[row], half_width=ZOOMS[0])
         views[covariance] = [_view(model, data.test[row], wide, half, key) for half in ZOOMS]
         results["models"][covariance] = {
@@ -54,23 +56,26 @@ def run(
             "mode": wide.mode.tolist(),
             "divergence of the row": divergence(model, data.test[row]),
             "mean divergence of 100 rows": float(np.mean(divergences)),
-            "standard error": float(np.std(divergences, ddof=1) / 10),
+            "standard error": float(np.std(divergences, ddof=1) / len(divergences) ** 0.5),
         }
     return results, draw(views)
 
 
 def divergence(model: Model, v: np.ndarray) -> float:
-    r"""$KL(q \,\|\, p(\xi \mid v))$, summed over a grid around $q$, fine enough for its narrowest direction."""
+    r"""$KL(q \,\|\, p(\xi \mid v))$, summed over a fine grid around $q$; beyond it, a coarse one is added to $p(v)$."""
     q = model.posterior(jnp.asarray(v, jnp.float32)).gaussian(jax.random.key(0))
+    centre, half = np.asarray(q.mean, np.float64), 7 * float(jnp.sqrt(jnp.max(q.variance)))
+    near = posterior_grid(model, v, centre=centre, half_width=half, size=401)
     wide = posterior_grid(model, v, half_width=8.0)
-    half = 7 * float(jnp.sqrt(jnp.max(q.variance)))
-    near = posterior_grid(model, v, centre=np.asarray(q.mean), half_width=half)
-    axes = [np.linspace(c - half, c + half, near.log_density.shape[0]) for c in np.asarray(q.mean)]
+    axis = np.linspace(-8.0, 8.0, wide.log_density.shape[0])
+    far = np.maximum(*np.abs(np.stack(np.meshgrid(axis - centre[0], axis - centre[1])))) > half
+    beyond = wide.log_density[far] + wide.log_p
+    log_p = np.logaddexp(near.log_p, np.logaddexp.reduce(beyond, initial=-np.inf) + 2 * np.log(axis[1] - axis[0]))
+    axes = [np.linspace(c - half, c + half, 401) for c in centre]
     points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     log_q = np.asarray(jax.vmap(q.log_prob)(jnp.asarray(points, jnp.float32)), np.float64)
     weight = np.exp(log_q)
-    # What `near` is normalised by is the mass in its square alone.
-    log_posterior = near.log_density.ravel() + near.log_p - wide.log_p
+    log_posterior = near.log_density.ravel() + near.log_p - log_p
     return float(np.sum(weight * (log_q - log_posterior)) / np.sum(weight))
 
 

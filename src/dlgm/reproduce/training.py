@@ -34,7 +34,8 @@ def trained(
     """The model in a file, if it was trained with these settings; otherwise it is trained, and put there."""
     if path.exists():
         saved = load_model(path)
-        if saved.config == config and TrainingConfig.from_dict(saved.training["config"]) == settings:
+        is_same = saved.config == config and saved.data.get("name") == data.name
+        if is_same and TrainingConfig.from_dict(saved.training["config"]) == settings:
             return Trained(saved, saved.training["summary"])
     checkpoints = Checkpoints(path.with_suffix(".checkpoints"), resume=True)
     fitted = fit(config, data.train, valid=data.valid, config=settings, watchers=watchers, checkpoints=checkpoints)

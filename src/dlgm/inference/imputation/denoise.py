@@ -77,11 +77,11 @@ def _denoise_block(
 
             return jax.lax.fori_loop(0, draws, add, jnp.zeros(c.shape)) / draws
 
-        key_start, key_warm, key_run = jax.random.split(own, 3)
+        key_start, key_first, key_warm, key_run = jax.random.split(own, 4)
         clean, draw = _given_noise(generative, c, m, noise)
         xi, _ = model.posterior(c, m).sample(key_start)
         outputs = generative.outputs(xi)
-        state = ChainState(draw(outputs, key_start), xi, outputs, jnp.zeros((), jnp.int32))
+        state = ChainState(draw(outputs, key_first), xi, outputs, jnp.zeros((), jnp.int32))
         state = advance(chain_step(model, generative, draw), state, warm_up, key_warm)
         step = metropolis_step(model, generative, draw)
 

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key, UInt32
-from scipy.stats import f
 
 from dlgm.inference.imputation.chains import ChainState, advance, chain_step, holes_from, metropolis_step, start_chain
 from dlgm.inference.imputation.resample import resample_row
@@ -23,7 +22,6 @@ from dlgm.names import require_one_of
 
 METHODS = ("metropolis", "chain", "resample")
 _CHAINS = 200  # that run together
-_UNMIXED = 1.1  # R-hat that says a cell has not mixed, if there are draws enough
 _FEW = 10  # effective proposals, on fewer of which weights should not rest
 _TOO_MANY = 0.01  # share of cells or rows for which either is worth a word
 
@@ -223,9 +221,8 @@ def _resample_block(
 
 
 def num_codes(observation: AbstractObservation) -> int:
-    """Codes of which probabilities are kept: none if no column has more than two, for then the mean says it all."""
-    most = max(observation.levels)
-    return most if most > 2 else 0
+    """Codes of which probabilities are kept: none for binary rows, whose means they are."""
+    return 0 if observation.name == "bernoulli" else max(observation.levels)
 
 
 def _class_probabilities(observation: AbstractObservation, outputs: Float[Array, " p"]) -> Float[Array, "x k"]:
@@ -261,8 +258,8 @@ def _nothing(observation: AbstractObservation, num_draws: int) -> Filled:
 def _warn(imputation: Imputation) -> None:
     """A word about chains that have not mixed, or weights that rest on few proposals."""
     if imputation.method == "resample":
-        sizes = imputation.effective_sample_size
-        few = np.sum(sizes < _FEW)  # NaN, for complete rows, is not below it
+        sizes = imputation.effective_sample_size[~imputation.mask.all(axis=1)]
+        few = np.sum(~(sizes >= _FEW))
         if few > _TOO_MANY * len(sizes):
             warnings.warn(
                 f"resample: in {few:,} of {len(sizes):,} rows the weights rest on fewer than {_FEW} proposals. "
@@ -270,7 +267,7 @@ def _warn(imputation: Imputation) -> None:
                 stacklevel=3,
             )
         return
-    r_hat, limit = imputation.r_hat()[~imputation.mask], _highest_r_hat(imputation)
+    r_hat, limit = imputation.r_hat()[~imputation.mask], imputation.r_hat_limit()
     unmixed = np.sum(r_hat > limit)  # NaN, where it is not known, is not above it
     if unmixed > _TOO_MANY * r_hat.size:
         taken = np.nanmean(imputation.acceptance) if imputation.method == "metropolis" else np.nan
@@ -280,15 +277,3 @@ def _warn(imputation: Imputation) -> None:
             f"not mixed there.{rate} Raise warm_up and thin.",
             stacklevel=3,
         )
-
-
-def _highest_r_hat(imputation: Imputation) -> float:
-    """What one cell in a thousand exceeds by chance, if its chains have mixed; at least `_UNMIXED`.
-
-    Of h half chains of n independent normal draws, n times the variance of their means, over their mean variance,
-    has an F law with h - 1 and h (n - 1) degrees of freedom.
-    """
-    halves, n = 2 * imputation.num_chains, len(imputation) // imputation.num_chains // 2
-    if n < 2 or halves < 4:
-        return _UNMIXED
-    return max(_UNMIXED, float(np.sqrt((n - 1 + f.ppf(0.999, halves - 1, halves * (n - 1))) / n)))

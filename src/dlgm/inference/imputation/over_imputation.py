@@ -9,12 +9,12 @@ from jax import Array
 from jaxtyping import Bool, Float, Key
 
 from dlgm.inference.imputation.impute import impute
-from dlgm.inference.imputation.result import Imputation
+from dlgm.inference.imputation.result import Imputation, least_draws
 from dlgm.inference.rows import as_rows, row_hashes, row_key
 from dlgm.model import Model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OverImputation:
     """What was hidden, what came in its place, and how often the one lay within the other."""
 
@@ -39,7 +39,11 @@ class OverImputation:
         return inside & self.hidden
 
     def coverage(self) -> tuple[float, float]:
-        """The share of hidden cells that were covered, and its standard error with rows taken as drawn at random."""
+        """The share of hidden cells that were covered, and its standard error with rows taken as drawn at random.
+
+        Exact intervals of real columns are to cover as many as the level says; whole numbers are rounded outwards and
+        codes come in whole, so that theirs cover more.
+        """
         return _share(self.covered(), self.hidden)
 
     def coverage_by_column(self) -> Float[np.ndarray, "x 2"]:
@@ -69,6 +73,8 @@ def over_impute(
     """
     if not 0 < share < 1:
         raise ValueError(f"share: expected a share of the cells between 0 and 1; got {share}.")
+    if (draws := settings.get("draws", 100)) < (least := least_draws(level)):
+        raise ValueError(f"level: {level:g} needs at least {least} draws; got {draws}.")
     rows, mask = as_rows(model, rows, mask)
     mask = np.ones(rows.shape, bool) if mask is None else mask
     key_hide, key_impute = jax.random.split(key)

@@ -51,7 +51,8 @@ def pool(
         if complete_degrees_of_freedom is not None:
             nu = complete_degrees_of_freedom
             observed = (nu + 1) / (nu + 3) * nu * (1 - share)
-            freedom = np.where(observed > 0, 1 / (1 / freedom + 1 / observed), 0.0)
+            # Where the data sets' own variance is zero, nothing is known of what complete data would have left.
+            freedom = np.where(observed > 0, 1 / (1 / freedom + 1 / observed), freedom)
         ratio = share / (1 - share)
         missing = np.where(share < 1, (ratio + 2 / (freedom + 3)) / (ratio + 1), 1.0)
     return Pooled(mean, np.sqrt(total), within, between, freedom, np.where(share > 0, missing, 0.0))

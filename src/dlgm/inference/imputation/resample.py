@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float, Int, Key
 from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
 
+_NO_WEIGHT = -1e30  # the logarithm of nothing, with which one can still count
+
 
 class Resampled(NamedTuple):
     """Draws by weight, weighted means, and what the weights say."""
@@ -66,6 +68,7 @@ def resample_row(
         outputs = jax.vmap(generative.outputs)(xi)
         log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, mask)))(outputs)
         log_w = log_v + log_standard_normal(xi) - log_q
+        log_w = jnp.where(jnp.isfinite(log_w), log_w, _NO_WEIGHT)
         largest = jnp.maximum(sums.largest, jnp.max(log_w))
         old, w = jnp.exp(sums.largest - largest), jnp.exp(log_w - largest)
         return _Sums(
@@ -80,7 +83,7 @@ def resample_row(
 
     size, K = num_rounds * J, sum(generative.latent)
     start = _Sums(
-        jnp.asarray(-jnp.inf),
+        jnp.asarray(_NO_WEIGHT),
         jnp.zeros(()),
         jnp.zeros(()),
         jnp.zeros(v.shape),

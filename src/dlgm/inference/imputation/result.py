@@ -11,10 +11,18 @@ from jaxtyping import Bool, Float, Int
 from dlgm.inference.imputation.pooling import Pooled, pool
 from dlgm.model import AbstractObservation
 
-_CELLS = 50_000  # whose traces are looked at together
+_UNMIXED = 1.1  # R-hat that says a cell has not mixed, if there are draws enough
+_NUMBERS = 5_000_000  # draws that are looked at together
 
 
-@dataclass(frozen=True)
+def least_draws(level: float) -> int:
+    """How many draws an interval of this level needs; a `ValueError` for what is no level."""
+    if not 0 < level < 1:
+        raise ValueError(f"level: expected a probability between 0 and 1; got {level}.")
+    return int(np.ceil(2 / (1 - level) - 1 - 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
 class Imputation:
     """Draws of the holes. `imputation[i]` is the i-th completed data set, and `len(imputation)` how many there are.
 
@@ -44,7 +52,7 @@ class Imputation:
         return (self[i] for i in range(len(self)))
 
     def mean(self) -> Float[np.ndarray, "n x"]:
-        """Each cell's mean. A binary cell's is its probability; that of a column of categories means nothing."""
+        """Each cell's mean. That of a Bernoulli cell is its probability; that of a category means nothing."""
         means = np.where(np.isfinite(self.means), self.means, self.values.mean(axis=1))  # where the law has none
         return self._completed(means)
 
@@ -67,10 +75,7 @@ class Imputation:
         Between order statistics, chosen so that this holds for any number of draws: the true value is one more draw.
         Whole numbers are rounded outwards. In columns of categories, which have no order, NaN: see `probabilities`.
         """
-        least = int(np.ceil(2 / (1 - level) - 1 - 1e-9)) if 0 < level < 1 else 0
-        if not 0 < level < 1:
-            raise ValueError(f"level: expected a probability between 0 and 1; got {level}.")
-        if len(self) < least:
+        if len(self) < (least := least_draws(level)):
             raise ValueError(f"level: {level:g} needs at least {least} draws; there are {len(self)}.")
         whole, unordered = self._of_column("whole"), self._of_column("unordered")
         ends = []
@@ -99,10 +104,10 @@ class Imputation:
 
     def best(self) -> Float[np.ndarray, "n x"]:
         """One fill a hole: the mean of numbers, the most probable code, the median of counts and ordered codes."""
-        kinds = np.asarray(self.observation.best_fills)
-        return np.select(
-            [kinds == "mode", kinds == "median"], [self._completed(self._modes()), self.median()], self.mean()
-        )
+        kinds, whole = np.asarray(self.observation.best_fills), np.asarray(self.observation.whole)
+        means = np.where(whole, np.rint(self.mean()), self.mean())
+        modes = self._completed(self._modes())
+        return np.select([kinds == "mode", kinds == "median"], [modes, self.median()], means)
 
     def pool(
         self,
@@ -137,6 +142,19 @@ class Imputation:
 
         return self._completed(self._by_chain(split_gelman_rubin, constant=1.0), observed=np.nan)
 
+    def r_hat_limit(self) -> float:
+        """What R-hat exceeds by chance in one cell of a thousand whose chains have mixed; at least 1.1.
+
+        Of h half chains of n independent normal draws, n times the variance of their means, over their mean variance,
+        has an F law with h - 1 and h (n - 1) degrees of freedom.
+        """
+        halves, n = 2 * self.num_chains, len(self) // self.num_chains // 2
+        if n < 2 or halves < 4:
+            return _UNMIXED
+        from scipy.stats import f
+
+        return max(_UNMIXED, float(np.sqrt((n - 1 + f.ppf(0.999, halves - 1, halves * (n - 1))) / n)))
+
     def effective_draws(self) -> Float[np.ndarray, "n x"]:
         """How many independent draws those of each hole are worth, at most all of them. NaN where R-hat is."""
         from numpyro.diagnostics import effective_sample_size
@@ -161,7 +179,7 @@ class Imputation:
     def _of_column(self, kind: str) -> Bool[np.ndarray, " h"]:
         """Which holes are in columns of whole numbers, or of categories without an order."""
         best, levels = np.asarray(self.observation.best_fills), np.asarray(self.observation.levels)
-        columns = best != "mean" if kind == "whole" else (best == "mode") & (levels > 2)
+        columns = np.asarray(self.observation.whole) if kind == "whole" else (best == "mode") & (levels > 2)
         return columns[self.holes[:, 1]]
 
     def _modes(self) -> Float[np.ndarray, " h"]:
@@ -175,10 +193,11 @@ class Imputation:
         if self.method == "resample" or self.num_chains < 2 or s // self.num_chains < 4:
             return np.full(h, np.nan)
         found = np.empty(h)
-        for start in range(0, h, _CELLS):
-            part = self.values[start : start + _CELLS].astype(np.float64)
+        cells = max(1, _NUMBERS // s)
+        for start in range(0, h, cells):
+            part = self.values[start : start + cells].astype(np.float64)
             traces = part.reshape(len(part), self.num_chains, -1).transpose(1, 2, 0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = np.asarray(f(traces))
-            found[start : start + _CELLS] = np.where(np.ptp(part, axis=1) == 0, constant, values)
+            found[start : start + cells] = np.where(np.ptp(part, axis=1) == 0, constant, values)
         return found

@@ -27,6 +27,7 @@ class Bernoulli(AbstractFamily):
     limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     advice: ClassVar[str] = "Binarise the column first."
     best_fill: ClassVar[str] = "mode"
+    is_whole: ClassVar[bool] = True
     columns: int = eqx.field(static=True)
 
     @property

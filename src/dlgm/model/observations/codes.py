@@ -29,6 +29,7 @@ class AbstractCodes(AbstractFamily):
     """A family over `num_classes` codes, the same number in every column."""
 
     placeholder: ClassVar[float] = 0.0
+    is_whole: ClassVar[bool] = True
     limits: ClassVar[tuple[float, float]] = (0.0, np.inf)
     advice: ClassVar[str] = "Recode the column, or raise `num_classes`."
     columns: eqx.AbstractVar[int]

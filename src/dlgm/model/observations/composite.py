@@ -82,6 +82,11 @@ class Composite(AbstractObservation):
         """As the column's part has it."""
         return self._by_column([fill for part in self.parts for fill in part.best_fills])
 
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """As the column's part has it."""
+        return self._by_column([whole for part in self.parts for whole in part.whole])
+
     def _by_column(self, values: list[Any]) -> tuple[Any, ...]:
         return tuple(values[at] for at in _order(self.places))
 

@@ -28,6 +28,7 @@ class AbstractCounts(AbstractFamily):
     limits: ClassVar[tuple[float, float]] = (0.0, np.inf)
     advice: ClassVar[str] = "Use a family for real numbers if these are not counts."
     best_fill: ClassVar[str] = "median"
+    is_whole: ClassVar[bool] = True
     columns: eqx.AbstractVar[int]
 
     @property

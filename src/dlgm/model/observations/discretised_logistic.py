@@ -89,6 +89,7 @@ class DiscretisedLogistic(AbstractLocationScale):
     placeholder: ClassVar[float] = 0.0
     limits: ClassVar[tuple[float, float]] = (0.0, np.inf)
     advice: ClassVar[str] = "Scale the pixels to these levels and round them."
+    is_whole: ClassVar[bool] = True
     num_levels: int = eqx.field(static=True)
 
     def __init__(self, columns: int, num_levels: int = 256, variance: str = "per-column", floor: float = 1e-6) -> None:

@@ -58,6 +58,11 @@ class AbstractObservation(eqx.Module):
     def best_fills(self) -> tuple[str, ...]:
         """What stands best for each column's draws where one value must: their `mean`, `median` or `mode`."""
 
+    @property
+    @abstractmethod
+    def whole(self) -> tuple[bool, ...]:
+        """Whether the cells of each column are whole numbers."""
+
     def law(self, outputs: ArrayLike) -> dist.Distribution:
         r"""$\pi(\cdot \mid o)$ as a numpyro law of batch shape `(x,)` and scalar events."""
         return self._law(self._as_vector("outputs", outputs, self.num_outputs))
@@ -178,6 +183,7 @@ class AbstractFamily(AbstractObservation):
     # What check() tells the reader to do about a cell outside the support.
     advice: eqx.AbstractClassVar[str]
     best_fill: ClassVar[str] = "mean"
+    is_whole: ClassVar[bool] = False
 
     @abstractmethod
     def _expected(self) -> str:
@@ -203,6 +209,11 @@ class AbstractFamily(AbstractObservation):
     def best_fills(self) -> tuple[str, ...]:
         """The same for all columns."""
         return (self.best_fill,) * self.columns
+
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """The same for all columns."""
+        return (self.is_whole,) * self.columns
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments: the static fields."""

@@ -251,3 +251,16 @@ def test_a_stray_text_among_numbers_is_remarked_upon(tmp_path):
         "--missing)",
     )
     assert read_table(path, missing=["?!"]).schema.columns[0].kind == "ordinal"
+
+
+def test_one_column_as_it_stands(tmp_path):
+    """Labels need not be the model's; holes are empty texts, and numbers beside them texts too."""
+    from dlgm.data import SchemaError, read_column
+
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,x,2.5\n,y,3.5\n3,,4.5\n")
+    assert read_column(path, "a").tolist() == ["1", "", "3"]
+    assert read_column(path, "b").tolist() == ["x", "y", ""]
+    assert read_column(path, "c").tolist() == [2.5, 3.5, 4.5]
+    with pytest.raises(SchemaError, match="expected a column 'd'; got"):
+        read_column(path, "d")

@@ -175,7 +175,10 @@ def read_column(path: str | Path, name: str, **reading: Any) -> Shaped[np.ndarra
     column = rows.iloc[:, names.index(name)]
     if not column.isna().any():
         return np.asarray(column)
-    return np.array(["" if missing else shown(v) for v, missing in zip(column, column.isna(), strict=True)], object)
+    texts = [v if isinstance(v, str) else shown(v) for v in column[column.notna()]]
+    cells = np.full(len(column), "", object)
+    cells[column.notna().to_numpy()] = texts
+    return cells
 
 
 def is_table_path(text: str) -> bool:

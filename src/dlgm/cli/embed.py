@@ -9,10 +9,13 @@ from dlgm.cli.errors import UsageError
 from dlgm.cli.options import (
     AsJson,
     DataName,
+    Limit,
     ModelFile,
     Offline,
     Quiet,
     Seed,
+    Split,
+    images_of,
     load_data,
     load_saved,
     settings_mistakes,
@@ -25,8 +28,6 @@ from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dlgm.inference import Embedding
-
 
 def embed(
     data: DataName,
@@ -36,10 +37,8 @@ def embed(
     label: Annotated[
         str | None, typer.Option(help="Column of your file to colour by; it need not be the model's.")
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
+    split: Split = None,
+    limit: Limit = None,
     missing: Missing = None,
     key: Key = None,
     delimiter: Delimiter = None,
@@ -73,6 +72,7 @@ def embed(
     from dlgm.files import to_json, write_atomically
     from dlgm.inference import embed as place
     from dlgm.plots import as_png
+    from dlgm.plots.maps import draw_map
 
     if not (quiet or as_json):
         print_notes(rows.notes)
@@ -83,7 +83,8 @@ def embed(
     for name, values in (("latent", found.latents.mean), ("variance", found.latents.variance)):
         table |= {f"{name}_{i + 1}": column for i, column in enumerate(values.T)}
     with settings_mistakes():  # more labels than colours
-        drawn = as_png(_draw(found, labels, tuple(saved.data.get("shape", ())), saved))
+        axis = "latent" if found.latents.mean.shape[1] <= 2 else "principal component"
+        drawn = as_png(draw_map(found.points, labels, found.decode, images_of(saved), axis))
     write_atomically(out, pd.DataFrame(table).to_csv(index=False, float_format="%.9g").encode())
     write_atomically(picture, drawn)
     result = {
@@ -119,25 +120,3 @@ def _labels(
     with users_mistakes():
         given = {name: value for name, value in reading.items() if value is not None}
         return read_column(data, label, **given)[:number]
-
-
-def _draw(found: "Embedding", labels: "np.ndarray | None", shape: tuple[int, ...], saved: Any) -> Any:
-    """The map; of images, with decoded points beside it."""
-    import numpy as np
-
-    from dlgm.plots import embedding, latent_grid, new_figure
-
-    family = saved.model.generative.observation.name
-    highest = {"bernoulli": 1.0, "discretised-logistic": 255.0}.get(family)
-    is_plane = found.latents.mean.shape[1] > 2
-    figure = new_figure(13.0 if len(shape) in (2, 3) and highest else 7.0, 6.0)
-    axes = figure.subplots(1, 2 if len(shape) in (2, 3) and highest else 1, squeeze=False)[0]
-    embedding(found.points, labels, ax=axes[0])
-    if is_plane:
-        axes[0].set(xlabel="principal component 1", ylabel="principal component 2")
-    if len(axes) == 2:
-        low, high = np.quantile(found.points, [0.01, 0.99], axis=0)
-        high = np.maximum(high, low + 1e-3)
-        latent_grid(lambda points: found.decode(points) / highest, shape, low=low, high=high, ax=axes[1])
-        axes[1].set(xlabel=axes[0].get_xlabel(), ylabel=axes[0].get_ylabel(), title="what points decode to")
-    return figure

@@ -9,10 +9,13 @@ from dlgm.cli.errors import UsageError
 from dlgm.cli.options import (
     AsJson,
     DataName,
+    Limit,
     ModelFile,
     Offline,
     Quiet,
     Seed,
+    Split,
+    images_of,
     load_saved,
     new_folder,
     settings_mistakes,
@@ -44,10 +47,8 @@ def impute(
         str | None,
         typer.Option(help="Hide cells first and report the errors: a share such as 0.6, or `square` of images."),
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
+    split: Split = None,
+    limit: Limit = None,
     missing: Missing = None,
     key: Key = None,
     delimiter: Delimiter = None,
@@ -69,19 +70,8 @@ def impute(
     """
     new_folder("--out", out)
     saved = load_saved(model)
-    rows = rows_to_ask(
-        data,
-        saved,
-        split,
-        limit,
-        offline=offline,
-        quiet=quiet,
-        missing=missing,
-        key=key,
-        delimiter=delimiter,
-        header=header,
-        encoding=encoding,
-    )
+    reading = {"missing": missing, "key": key, "delimiter": delimiter, "header": header, "encoding": encoding}
+    rows = rows_to_ask(data, saved, split, limit, offline=offline, quiet=quiet, **reading)
 
     import time
     import warnings
@@ -161,8 +151,8 @@ def impute(
     write_atomically(out / "cells.csv", _cells(found, part, level).to_csv(index=False, float_format="%.9g").encode())
     write_atomically(out / "summary.json", to_json(result).encode())
     written = [f"best{ending}", *([f"copy-1{ending} to copy-{copies}{ending}"] if copies else []), "cells.csv"]
-    if len(shape) in (2, 3) and _highest(part, saved) is not None:
-        _picture(found, truth, given, shape, _highest(part, saved) or 1.0, out / "filled.png")
+    if (images := images_of(saved)) is not None:
+        _picture(found, truth, given, *images, out / "filled.png")
         written.append("filled.png")
     if as_json:
         typer.echo(to_json(result))
@@ -300,17 +290,8 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     return pd.DataFrame(columns)
 
 
-def _highest(part: Part, saved: Any) -> float | None:
-    """What white is in the model's numbers; None for rows that are no pixels."""
-    kind = part.schema.kind if part.schema else None
-    family = saved.model.generative.observation.name
-    if kind == "binary" or (kind is None and part.schema is None and family == "bernoulli"):
-        return 1.0
-    return 255.0 if kind == "pixel" or (part.schema is None and family == "discretised-logistic") else None
-
-
 def _picture(
-    found: "Imputation", truth: "np.ndarray", given: "np.ndarray", shape: tuple[int, ...], highest: float, path: Path
+    found: "Imputation", truth: "np.ndarray", given: "np.ndarray", shape: tuple[int, ...], white: float, path: Path
 ) -> None:
     import numpy as np
 
@@ -320,7 +301,7 @@ def _picture(
     chosen = np.flatnonzero((~found.mask).any(axis=1))[:_SHOWN]
 
     def images(values: "np.ndarray") -> "np.ndarray":
-        return np.clip(values[chosen] / highest, 0, 1).reshape(-1, *shape)
+        return np.clip(values[chosen] / white, 0, 1).reshape(-1, *shape)
 
     each = max(1, len(found) // 4)
     draws = np.stack([images(found[i]) for i in range(0, len(found), each)][:4])

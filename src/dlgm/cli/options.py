@@ -20,6 +20,8 @@ Seed = Annotated[int, typer.Option(help="Seed of all draws.", min=0, max=2**32 -
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors (and, with --json, the JSON).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never fetch data (as does DLGM_OFFLINE=1).")]
+Split = Annotated[str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)]
 ModelFile = Annotated[Path, typer.Option("--model", help="A model file that `dlgm fit` wrote.")]
 DataName = Annotated[
     str, typer.Argument(metavar="DATA", help="A data set's name (see `dlgm data list`), or your own file or folder.")
@@ -82,6 +84,18 @@ def schema_of(saved: "SavedModel | ModelDescription") -> "Schema | None":
 
     with users_mistakes():
         return Schema.from_dict(saved.data["schema"]) if "schema" in saved.data else None
+
+
+def images_of(saved: "SavedModel") -> "tuple[tuple[int, ...], float] | None":
+    """The shape in which a model's rows are images, and the number that white is in them; None if they are none.
+
+    By the data's kind and not the model's family: binary images may be modelled by any.
+    """
+    shape, schema = tuple(saved.data.get("shape", ())), schema_of(saved)
+    bits = schema.kind == "binary" if schema else saved.data.get("family") == "bernoulli"
+    if len(shape) not in (2, 3) or (schema is not None and schema.kind not in ("binary", "pixel")):
+        return None
+    return shape, 1.0 if bits else 255.0
 
 
 def split_of(dataset: "Dataset", split: str, limit: int | None, saved: "SavedModel") -> "np.ndarray":

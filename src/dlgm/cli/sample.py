@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, ModelFile, Quiet, Seed, load_saved, schema_of, writable
+from dlgm.cli.options import AsJson, ModelFile, Quiet, Seed, images_of, load_saved, schema_of, writable
 
 if TYPE_CHECKING:
     from dlgm.data import Schema
@@ -30,8 +30,8 @@ def sample(
     writable("--out", out, (".csv", ".npy", ".png"))
     saved = load_saved(model)
     schema = schema_of(saved)
-    shape = tuple(saved.data.get("shape", ()))
-    if out.suffix == ".png" and (len(shape) not in (2, 3) or (schema and schema.kind not in ("binary", "pixel"))):
+    images = images_of(saved)
+    if out.suffix == ".png" and images is None:
         raise UsageError("--out: a .png needs a model of images, in bits or 8-bit pixels; write a .csv or .npy.")
     if out.suffix == ".png" and num > 10_000:
         raise UsageError(f"--num: expected at most 10,000 images for a picture; got {num:,}.")
@@ -61,14 +61,12 @@ def sample(
         text = StringIO()
         np.savetxt(text, rows, "%.9g", ",", header=",".join(f"v{i}" for i in range(rows.shape[1])), comments="")
         buffer.write(text.getvalue().encode())
-    else:
+    elif images is not None:
         from dlgm.plots import as_png, image_grid
 
-        # The data's range, not the model's family: binary images may be modelled by any.
-        bits = schema.kind == "binary" if schema else saved.data.get("family") == "bernoulli"
-        highest = 1.0 if bits else 255.0
-        images = np.clip(rows / highest, 0, 1).reshape(num, *shape)
-        buffer.write(as_png(image_grid(images, columns=int(np.ceil(np.sqrt(num))))))
+        shape, white = images
+        shown = np.clip(rows / white, 0, 1).reshape(num, *shape)
+        buffer.write(as_png(image_grid(shown, columns=int(np.ceil(np.sqrt(num))))))
     write_atomically(out, buffer.getvalue())
     if as_json:
         import json

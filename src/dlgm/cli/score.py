@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from dlgm.cli.options import AsJson, DataName, ModelFile, Offline, Quiet, Seed, load_saved, users_mistakes, writable
+from dlgm.cli.options import (
+    AsJson,
+    DataName,
+    Limit,
+    ModelFile,
+    Offline,
+    Quiet,
+    Seed,
+    Split,
+    load_saved,
+    users_mistakes,
+    writable,
+)
 from dlgm.cli.rows import rows_to_ask
 from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, print_notes
 
@@ -13,11 +25,9 @@ from dlgm.cli.tables import Delimiter, Encoding, Header, Key, Missing, is_file, 
 def score(
     data: DataName,
     model: ModelFile,
-    split: Annotated[
-        str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")
-    ] = None,
+    split: Split = None,
     samples: Annotated[int, typer.Option(help="Importance samples a row.", min=1)] = 5000,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)] = None,
+    limit: Limit = None,
     out: Annotated[Path | None, typer.Option(help="A .csv file for the rows' scores.")] = None,
     missing: Missing = None,
     key: Key = None,
@@ -40,19 +50,8 @@ def score(
     if out is not None:
         writable("--out", out, (".csv",))
     saved = load_saved(model)
-    rows = rows_to_ask(
-        data,
-        saved,
-        split,
-        limit,
-        offline=offline,
-        quiet=quiet,
-        missing=missing,
-        key=key,
-        delimiter=delimiter,
-        header=header,
-        encoding=encoding,
-    )
+    reading = {"missing": missing, "key": key, "delimiter": delimiter, "header": header, "encoding": encoding}
+    rows = rows_to_ask(data, saved, split, limit, offline=offline, quiet=quiet, **reading)
 
     import io
     import time

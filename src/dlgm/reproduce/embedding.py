@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from dlgm import plots
 from dlgm.data import Dataset
 from dlgm.inference import embed
 from dlgm.learning import AbstractWatcher, TrainingConfig
 from dlgm.model import make_observation, preset
+from dlgm.plots.maps import draw_map
 from dlgm.reproduce.training import trained
 
 EPOCHS = {"quick": 5, "full": 100}
@@ -40,14 +40,8 @@ def run(
         "rows": len(labels),
         "neighbours of the same class": neighbours_agree(placed.points, labels),
     }
-    figure = plots.new_figure(13.0, 6.0)
-    left, right = figure.subplots(1, 2)
-    plots.embedding(placed.points, labels, ax=left)
-    low, high = np.quantile(placed.points, [0.005, 0.995], axis=0)
-    highest = 1.0 if data.family == "bernoulli" else 255.0
-    plots.latent_grid(lambda points: placed.decode(points) / highest, data.shape, low=low, high=high, ax=right)
-    right.set_title("what points decode to")
-    return results, figure
+    images = (data.shape, 1.0 if data.family == "bernoulli" else 255.0)
+    return results, draw_map(placed.points, labels, placed.decode, images)
 
 
 def neighbours_agree(points: np.ndarray, labels: np.ndarray, number: int = 10) -> float:

@@ -42,8 +42,8 @@ def posterior(
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
-                f"{name}: KL(q || p) is {found['mean divergence of 100 rows']:.3f} nats "
-                f"(standard error {found['standard error']:.3f}) over 100 test rows, "
+                f"{name}: KL(q || p) is {found['mean divergence']:.3f} nats "
+                f"(standard error {found['standard error']:.3f}) over {found['rows']} test rows, "
                 f"{found['divergence of the row']:.3f} for row {row}."
             )
         typer.echo(f"Written to {out}: posterior.json, posterior.png.")

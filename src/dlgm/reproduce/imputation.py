@@ -14,7 +14,7 @@ from dlgm.inference import impute, log_likelihood
 from dlgm.learning import AbstractWatcher, TrainingConfig
 from dlgm.model import Model, make_observation, preset
 from dlgm.recipes import Recipe, recipe_for
-from dlgm.reproduce.training import binarised, trained
+from dlgm.reproduce.training import binarised, spread, trained
 
 HOLES: dict[str, float | None] = {"40%": 0.4, "60%": 0.6, "80%": 0.8, "square": None}
 PICTURED = ("60%", "80%", "square")
@@ -45,11 +45,6 @@ def prepared(data: Dataset) -> Dataset:
     return binarised(data) if data.name == "mnist" else data
 
 
-def spread(data: Dataset, number: int) -> np.ndarray:
-    """So many test rows, evenly spaced: some sets are sorted by class."""
-    return data.test[np.linspace(0, len(data.test) - 1, number).astype(int)]
-
-
 def masks(data: Dataset, number: int, seed: int) -> dict[str, np.ndarray]:
     """What is observed of so many rows, for each kind of holes."""
     size = (number, data.test.shape[1])
@@ -75,7 +70,7 @@ def train(
 def pictures(model: Model, data: Dataset, *, seed: int) -> Iterable[tuple[str, Figure]]:
     """For each kind of holes: the original, what was given, steps of the paper's chain, and the mean of many."""
     number, highest = 10, 1.0 if data.family == "bernoulli" else 255.0
-    rows, key = spread(data, number), jax.random.key(seed)
+    rows, key = spread(data.test, number), jax.random.key(seed)
 
     def images(values: np.ndarray) -> np.ndarray:
         return np.clip(values / highest, 0, 1).reshape(-1, *data.shape)
@@ -98,8 +93,8 @@ def scores(
 
     The last is log p(v) less log p(v_o), both importance-sampled, and does not depend on the method; it is there once.
     """
-    number, key = ROWS[budget], jax.random.key(seed)
-    rows = spread(data, number).astype(np.float32)
+    rows, key = spread(data.test, ROWS[budget]).astype(np.float32), jax.random.key(seed)
+    number = len(rows)
     complete = log_likelihood(model, rows, num_samples=2000, key=key).log_p
     advance("log p of complete rows")
     found = []

@@ -116,16 +116,21 @@ def test_figures_are_reproduced(tmp_path, monkeypatch):
     for study in (imputation, posterior):
         monkeypatch.setitem(study.ROWS, "quick", 3)
     quick = ["--data", "digits", "--budget", "quick", "--json"]
-    found = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
+    page = tmp_path / "results.md"
+    found = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p", "--page", page))
     assert found["models"]["rank-one"]["mean divergence"] > 0
     began = (tmp_path / "p" / "digits-diagonal.dlgm").stat().st_mtime_ns
     again = json.loads(run("reproduce", "posterior", *quick, "--out", tmp_path / "p"))
     assert again == found
     assert (tmp_path / "p" / "digits-diagonal.dlgm").stat().st_mtime_ns == began
-    found = json.loads(run("reproduce", "embedding", *quick, "--out", tmp_path / "e"))
+    found = json.loads(run("reproduce", "embedding", *quick, "--out", tmp_path / "e", "--page", page))
     assert 0 < found["neighbours of the same class"] <= 1
-    found = json.loads(run("reproduce", "imputation", *quick, "--out", tmp_path / "i"))
+    found = json.loads(run("reproduce", "imputation", *quick, "--out", tmp_path / "i", "--page", page))
     assert [record["holes"] for record in found["digits"]["scores"]][::3] == ["40%", "60%", "80%", "square"]
+    written = page.read_text()
+    assert written.index("## Posteriors over") < written.index("## Two latents") < written.index("## Imputation of")
+    assert "revision" in written
+    assert '"budget": "quick"' in written
     pictures = [tmp_path / "p/posterior.png", tmp_path / "e/embedding.png", tmp_path / "i/digits-square.png"]
     assert all(path.read_bytes().startswith(PNG) for path in pictures)
 

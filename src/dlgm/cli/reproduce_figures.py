@@ -1,5 +1,6 @@
 """`dlgm reproduce posterior`, `embedding` and `imputation`: the paper's figures, with numbers beside them."""
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, Quiet, Seed, load_data, new_folder
+from dlgm.cli.options import AsJson, Quiet, Seed, load_data, new_folder, settings_mistakes, writable
 
 if TYPE_CHECKING:
     from dlgm.learning import AbstractWatcher
 
 Budget = Annotated[str, typer.Option(help="quick (minutes: a smoke test) or full (what docs/results.md reports).")]
+Page = Annotated[
+    Path | None, typer.Option(help="A page of Markdown whose section of this study is written anew: docs/results.md.")
+]
 
 
 def posterior(
@@ -22,6 +26,7 @@ def posterior(
     data: Annotated[str, typer.Option(help="A data set with a name.")] = "binarized-mnist",
     row: Annotated[int, typer.Option(help="The test row to look at.", min=0)] = 0,
     budget: Budget = "full",
+    page: Page = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -30,15 +35,17 @@ def posterior(
 
     Example: dlgm reproduce posterior --data digits --budget quick
     """
-    _check(budget, out)
+    _check(budget, out, page)
+    began = time.monotonic()
     loaded = load_data(data, quiet=quiet)
     if row >= len(loaded.test):
         raise UsageError(f"--row: expected a row below {len(loaded.test):,}; got {row:,}.")
 
-    from dlgm.reproduce.posterior import run
+    from dlgm.reproduce.posterior import markdown, run
 
     results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=_watcher(quiet or as_json))
     _write(out, "posterior", results, {"posterior": figure}, as_json)
+    _put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
@@ -55,6 +62,7 @@ def embedding(
     ),
     data: Annotated[str, typer.Option(help="A data set with a name and classes.")] = "mnist",
     budget: Budget = "full",
+    page: Page = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -63,16 +71,18 @@ def embedding(
 
     Example: dlgm reproduce embedding --data digits --budget quick
     """
-    _check(budget, out)
+    _check(budget, out, page)
+    began = time.monotonic()
     loaded = load_data(data, quiet=quiet)
     if not loaded.labels:
         raise UsageError(f"--data: {data} has no classes to colour by.")
 
-    from dlgm.reproduce.embedding import run
+    from dlgm.reproduce.embedding import markdown, run
     from dlgm.reproduce.training import binarised
 
     results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=_watcher(quiet or as_json))
     _write(out, "embedding", results, {"embedding": figure}, as_json)
+    _put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
         share = results["neighbours of the same class"]
         typer.echo(f"{results['rows']:,} test rows; {share:.1%} of their ten nearest neighbours have their class.")
@@ -85,6 +95,7 @@ def imputation(
     ),
     data: Annotated[list[str] | None, typer.Option(help="A data set with a name; may be given again.")] = None,
     budget: Budget = "full",
+    page: Page = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -96,7 +107,8 @@ def imputation(
 
     Example: dlgm reproduce imputation --data digits --budget quick
     """
-    _check(budget, out)
+    _check(budget, out, page)
+    began = time.monotonic()
 
     from dlgm.reproduce import imputation as study
 
@@ -111,6 +123,8 @@ def imputation(
         if loaded.family == "bernoulli":
             results[name]["scores"] = study.scores(model, loaded, budget=budget, seed=seed)
     _write(out, "imputation", results, figures, as_json)
+    settings = {name: found["settings"] for name, found in results.items()}
+    _put(page, "imputation", study.markdown(results), began, {"budget": budget, **settings})
     if not (quiet or as_json):
         for name, found in results.items():
             for record in found.get("scores", []):
@@ -123,13 +137,15 @@ def imputation(
         typer.echo(f"Written to {out}: imputation.json, {', '.join(f'{name}.png' for name in figures)}.")
 
 
-def _check(budget: str, out: Path) -> None:
+def _check(budget: str, out: Path, page: Path | None) -> None:
     from dlgm.names import require_one_of
 
     try:
         require_one_of("--budget", budget, ("quick", "full"))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if page is not None:
+        writable("--page", page, (".md",))
     new_folder("--out", out)
     out.mkdir(parents=True, exist_ok=True)
 
@@ -150,3 +166,11 @@ def _write(out: Path, name: str, results: dict[str, Any], figures: dict[str, Any
         write_atomically(out / f"{picture}.png", as_png(figure))
     if as_json:
         typer.echo(text, nl=False)
+
+
+def _put(page: Path | None, name: str, text: str, began: float, settings: dict[str, Any]) -> None:
+    from dlgm.reproduce.page import provenance, put_section
+
+    if page is not None:
+        with settings_mistakes():
+            put_section(page, name, f"{text}\n\n{provenance(time.monotonic() - began, settings)}")

@@ -44,6 +44,16 @@ def run(
     return results, draw_map(placed.points, labels, placed.decode, images)
 
 
+def markdown(results: dict[str, Any]) -> str:
+    """The numbers as a section of the results page."""
+    share = results["neighbours of the same class"]
+    return f"""## Two latents without labels: {results["data"]} (fig. 3b)
+
+{results["rows"]:,} test rows: {share:.1%} of their ten nearest neighbours in the plane have their class.
+Validation bound {results["valid_bound"]:.2f} after {results["epochs"]} epochs ({results["seconds"]:.0f} s),
+seed {results["settings"]["seed"]}."""
+
+
 def neighbours_agree(points: np.ndarray, labels: np.ndarray, number: int = 10) -> float:
     """How often a row's nearest neighbours have its class: 1 if classes lie apart, 0.1 if ten of them are mixed up."""
     from scipy.spatial import cKDTree

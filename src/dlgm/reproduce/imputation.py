@@ -14,6 +14,7 @@ from dlgm.inference import impute, log_likelihood
 from dlgm.learning import AbstractWatcher, TrainingConfig
 from dlgm.model import Model, make_observation, preset
 from dlgm.recipes import Recipe, recipe_for
+from dlgm.reproduce.page import markdown_table
 from dlgm.reproduce.training import binarised, spread, trained
 
 HOLES: dict[str, float | None] = {"40%": 0.4, "60%": 0.6, "80%": 0.8, "square": None}
@@ -119,3 +120,35 @@ def scores(
             found.append(record)
             advance(f"{name}, {method}")
     return found
+
+
+def markdown(results: dict[str, dict[str, Any]]) -> str:
+    """The numbers as a section of the results page."""
+    parts = ["## Imputation of images (fig. 5)"]
+    for name, found in results.items():
+        trained_for = f"{found['epochs']} epochs ({found['seconds']:.0f} s), seed {found['settings']['seed']}"
+        words = f"**{name}**: validation bound {found['valid_bound']:.2f} after {trained_for}."
+        if "scores" not in found:
+            parts.append(f"{words} Pictures only.")
+            continue
+        scored = found["scores"]
+        rows = [
+            (
+                record["holes"],
+                record["method"],
+                f"{record['F1 of the best']:.3f}",
+                f"{record['wrong bits of the best']:.2%}",
+                f"{record['F1 of the draw']:.3f}",
+                _or_none("{:.2f} ({:.2f})", record.get("log p(missing | observed)"), record.get("standard error")),
+                _or_none("taken {:.0%}", record.get("acceptance"))
+                or _or_none("effective draws {:.1f}", record.get("median effective sample size")),
+            )
+            for record in scored
+        ]
+        headings = ["gone", "method", "F1", "wrong bits", "F1 of a draw", "log p(missing given observed)", "proposals"]
+        parts += [f"{words} {scored[0]['rows']} test rows, evenly spaced:", markdown_table(headings, rows)]
+    return "\n\n".join(parts)
+
+
+def _or_none(words: str, *values: float | None) -> str | None:
+    return None if None in values else words.format(*values)

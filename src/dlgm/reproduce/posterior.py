@@ -19,6 +19,7 @@ from dlgm.data import Dataset
 from dlgm.inference import PosteriorGrid, posterior_grid
 from dlgm.learning import AbstractWatcher, TrainingConfig
 from dlgm.model import Model, make_observation, preset
+from dlgm.reproduce.page import markdown_table
 from dlgm.reproduce.training import spread, trained
 
 COVARIANCES = ("diagonal", "rank-one")
@@ -61,6 +62,27 @@ def run(
             "standard error": float(np.std(divergences, ddof=1) / len(divergences) ** 0.5),
         }
     return results, draw(views)
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The numbers as a section of the results page."""
+    rows = [
+        (
+            name,
+            f"{found['valid_bound']:.2f}",
+            f"{found['mean divergence']:.3f} ({found['standard error']:.3f}, {found['rows']} rows)",
+            f"{found['divergence of the row']:.3f}",
+            f"{found['epochs']} ({found['seconds']:.0f} s)",
+        )
+        for name, found in results["models"].items()
+    ]
+    headings = ["posterior", "validation bound", "mean KL(q || p) (standard error)", "of the row shown", "epochs"]
+    return f"""## Posteriors over two latents: {results["data"]} (fig. 2a, b)
+
+True posterior on a grid by exact evaluation, MAP, prior and recognition draws, in four zooms; test row
+{results["row"]}, seed {results["settings"]["seed"]}.
+
+{markdown_table(headings, rows)}"""
 
 
 def divergence(model: Model, v: np.ndarray) -> float:

@@ -1,0 +1,26 @@
+import pytest
+
+from dlgm.reproduce.page import markdown_table, put_section
+
+
+def test_sections_are_replaced_and_the_rest_is_left_alone(tmp_path):
+    page = tmp_path / "results.md"
+    page.write_text("# Results\n\nA word by hand.\n")
+    put_section(page, "one", "first")
+    put_section(page, "two", "other")
+    before = page.read_text()
+    assert before.startswith("# Results\n\nA word by hand.\n\n<!-- written by `dlgm reproduce one` -->\n\nfirst\n\n")
+    put_section(page, "one", "second")
+    assert page.read_text() == before.replace("first", "second")
+
+
+def test_a_section_without_an_end_is_refused(tmp_path):
+    page = tmp_path / "results.md"
+    page.write_text("<!-- written by `dlgm reproduce one` -->\n\nfirst\n")
+    with pytest.raises(ValueError, match="has no end"):
+        put_section(page, "one", "second")
+    assert "first" in page.read_text()
+
+
+def test_a_table_is_markdown():
+    assert markdown_table(["a", "b"], [(1, None), ("x", 2.5)]) == "| a | b |\n| --- | --- |\n| 1 |  |\n| x | 2.5 |"

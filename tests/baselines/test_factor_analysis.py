@@ -79,7 +79,9 @@ def test_loadings_are_learnt_from_half_of_the_cells():
     units = np.sqrt(np.diag(covariance_of(truth)))
     error = (covariance_of(found) - covariance_of(truth)) / np.outer(units, units)
     assert np.abs(error).max() < 4 * 0.045
-    np.testing.assert_allclose(found.noise, truth.noise, atol=0.06)
+    # 39 free parameters: with half of the cells gone, a fit is about 39 / 4,000 nats a row worse on rows it has not seen.
+    new = truth.sample(rng, 4000)
+    assert 0 < (truth.log_likelihood(new) - found.log_likelihood(new)).mean() < 0.03
 
 
 def test_an_empty_column_is_neutral(rows):

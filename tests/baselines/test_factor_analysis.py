@@ -79,7 +79,7 @@ def test_loadings_are_learnt_from_half_of_the_cells():
     units = np.sqrt(np.diag(covariance_of(truth)))
     error = (covariance_of(found) - covariance_of(truth)) / np.outer(units, units)
     assert np.abs(error).max() < 4 * 0.045
-    # 39 free parameters: with half of the cells gone, a fit is about 39 / 4,000 nats a row worse on rows it has not seen.
+    # 39 free parameters and half of the cells: new rows cost about 39 / 4,000 nats more than under the truth.
     new = truth.sample(rng, 4000)
     assert 0 < (truth.log_likelihood(new) - found.log_likelihood(new)).mean() < 0.03
 

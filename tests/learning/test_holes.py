@@ -8,7 +8,7 @@ import pytest
 
 from dlgm.inference import embed, impute, log_likelihood
 from dlgm.learning import FreeEnergy, ImportanceWeighted, Noise, TrainingConfig, fit, minibatch_free_energy
-from dlgm.model import Bernoulli, Gaussian, ModelConfig, build_model, initialise, preset
+from dlgm.model import Bernoulli, Gaussian, ModelConfig, RecognitionModel, build_model, initialise, preset
 from tests.linear import random_factor_analysis
 
 KEY = jax.random.key(0)
@@ -109,6 +109,7 @@ def test_a_directed_model_without_a_trunk_sees_its_mask():
     hole = jnp.ones(5, bool).at[2].set(False)
     xi, _ = model.posterior(jnp.asarray(ROWS[0]), hole).sample(KEY)
     assert xi.shape == (4,)
+    assert isinstance(model.recognition, RecognitionModel)
     for head in model.recognition.heads:
         assert np.all(head.network.layers[0].weight[:, 5:10] == 0)
         assert np.all(head.network.layers[0].weight[:, :5] != 0)

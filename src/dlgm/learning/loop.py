@@ -23,6 +23,7 @@ from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
+from dlgm.learning.linear_start import linear_start
 from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
@@ -93,7 +94,8 @@ def fit(
 
     **Arguments**
 
-    - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means.
+    - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means,
+      or, with its `linear_path` and `cells`, at a factor analysis.
     - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed; by default, what is not NaN. The bound is
       then one on the likelihood of the observed cells.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
@@ -142,7 +144,10 @@ def fit(
         valid, valid_mask = _as_data("valid", valid, valid_mask, model=built)
     made = model.to_dict() if isinstance(model, ModelConfig) else {}
     if isinstance(model, ModelConfig):
+        starts_linear = model.linear_path and model.covariance == "cells"
         model = initialise(built, sample, sample_mask)
+        if starts_linear:
+            model = linear_start(model, sample, sample_mask, seed=config.seed)
 
     mesh = mesh or make_mesh()
     num_rows = rows.shape[0]

@@ -88,7 +88,7 @@ def start_state(model: Model, optimiser: optax.GradientTransformation, key: Key[
             return jax.tree.map(jnp.copy, model)
 
         zero = jnp.zeros(())
-        info = Info(zero, zero, jnp.zeros(len(model.recognition.heads)), zero, zero, zero, zero)
+        info = Info(zero, zero, jnp.zeros(model.recognition.num_groups), zero, zero, zero, zero)
         causes = jnp.zeros(len(CAUSES), bool)
         return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), info, causes)
 

@@ -1,5 +1,6 @@
 """The model: generative and recognition networks, observation families, and presets by name."""
 
+from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.config import ModelConfig, build_model, initialise
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.model import Model
@@ -29,6 +30,7 @@ __all__ = [
     "AbstractPosterior",
     "Bernoulli",
     "Categorical",
+    "CellRecognition",
     "Composite",
     "DiscretisedLogistic",
     "Gaussian",

@@ -9,9 +9,10 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax import Array
-from jaxtyping import Float, Key
+from jaxtyping import Key
 
 from dlgm.keys import quick_key
+from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
 from dlgm.model.model import Model
@@ -22,6 +23,7 @@ from dlgm.model.scales import SCALES
 from dlgm.names import require_one_of
 
 STRUCTURES = ("factorised", "joint", "directed")
+CELLS = "cells"  # a covariance that is not a head's: see CellRecognition
 
 
 _WIDEST = 1_000_000  # latents of a layer, or hidden units; more is a slip of the pen
@@ -41,7 +43,8 @@ class ModelConfig:
     nonlinearity: str | Sequence[str] = "relu"  # of each T_l, by name
     activate_input: bool = False  # T_l(h) = A f(h) + b rather than A h + b when there is no hidden layer; T_0 too
     scale: str | Sequence[str] = "full"  # each G_l: full, diagonal or scalar
-    covariance: str = "rank-one"  # of the posterior: diagonal, rank-one, rank-r or full
+    linear_path: bool = False  # add a matrix times the input to each T_l, which then starts as an affine map
+    covariance: str = "rank-one"  # of the posterior: diagonal, rank-one, rank-r, full or cells
     rank: int = 2  # r, for rank-r
     structure: str = "factorised"  # of the posterior over layers: factorised, joint or directed
     recognition_hidden: Sequence[Any] | None = None  # widths of the trunk; None: those of T_0, from the data up
@@ -78,15 +81,20 @@ class ModelConfig:
             require_one_of("nonlinearity", name, NONLINEARITIES)
         for name in self.scales:
             require_one_of("scale", name, SCALES)
-        require_one_of("covariance", self.covariance, HEADS)
+        require_one_of("covariance", self.covariance, (*HEADS, CELLS))
         require_one_of("structure", self.structure, STRUCTURES)
         if not _is_count(self.rank) or self.rank < 1:
             raise ValueError(f"rank: expected a whole number of at least 1; got {self.rank!r}.")
         widest = sum(self.latent) if self.structure == "joint" else max(self.latent)
         if self.covariance == "rank-r" and self.rank > widest:
             raise ValueError(f"rank: expected at most the number of latents, {widest}; got {self.rank}.")
-        if not isinstance(self.sees_mask, bool):
-            raise ValueError(f"sees_mask: expected true or false; got {self.sees_mask!r}.")
+        if self.covariance == CELLS:
+            if L > 1:
+                raise ValueError(f"covariance: `cells` is for one layer of latents; got {L}.")
+            fix("sees_mask", True)  # that is what it is for
+        for name in ("sees_mask", "linear_path"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name}: expected true or false; got {getattr(self, name)!r}.")
         if not isinstance(self.kappa, int | float) or not self.kappa > 0:
             raise ValueError(f"kappa: expected a positive variance; got {self.kappa!r}.")
 
@@ -128,6 +136,7 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
             num_out,
             nonlinearity=config.nonlinearities[l],
             activate_input=config.activate_input,
+            linear_path=config.linear_path,
             # The outputs start near the data's mean, which `initialise` puts into the bias.
             output_gain=0.2 if l == 0 else 1.0,
             key=jax.random.fold_in(key_generative, l),
@@ -152,6 +161,10 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
             output_gain=gain_of(nonlinearity),
             key=key_trunk,
         )
+        if config.sees_mask:
+            trunk = _blind_to_holes(trunk, observation)
+    if config.covariance == CELLS:
+        return Model(generative, CellRecognition(observation.input_widths, config.latent[0], trunk, key=key_heads))
     num_features = hidden[-1] if hidden else num_inputs
     directed = config.structure == "directed" and L > 1
     above = [sum(config.latent[l + 1 :]) if directed else 0 for l in range(L)]
@@ -166,27 +179,24 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
         rank=config.rank,
         key=key_heads,
     )
-    recognition = RecognitionModel(trunk, heads, directed, config.sees_mask)
-    return Model(generative, _blind_to_holes(recognition, observation) if config.sees_mask else recognition)
+    if config.sees_mask and trunk is None:
+        heads = tuple(
+            eqx.tree_at(lambda h: h.network, head, _blind_to_holes(head.network, observation)) for head in heads
+        )
+    return Model(generative, RecognitionModel(trunk, heads, directed, config.sees_mask))
 
 
-def _blind_to_holes(recognition: RecognitionModel, observation: AbstractObservation) -> RecognitionModel:
-    """The same model with weights of zero for holes: training finds out what they mean.
+def _blind_to_holes(network: MLP, observation: AbstractObservation) -> MLP:
+    """The same network of encoded rows with weights of zero for holes: training finds out what they mean.
 
     A column whose holes it has never met is then taken at its fill, as in a model that does not see the mask.
     """
     i, x = observation.num_inputs, observation.columns
-
-    def first_weights(model: RecognitionModel) -> list[Any]:
-        networks = [model.trunk] if model.trunk is not None else [head.network for head in model.heads]
-        return [network.layers[0].weight for network in networks]
-
-    def blind(weight: Float[Array, "o j"]) -> Float[Array, "o j"]:
-        # The others as large as if there were no more of them.
-        n = weight.shape[1]
-        return (weight * (n / (n - x)) ** 0.5).at[:, i : i + x].set(0)
-
-    return eqx.tree_at(first_weights, recognition, [blind(weight) for weight in first_weights(recognition)])
+    weight = network.layers[0].weight
+    n = weight.shape[1]
+    # The others as large as if there were no more of them.
+    blind = (weight * (n / (n - x)) ** 0.5).at[:, i : i + x].set(0)
+    return eqx.tree_at(lambda net: net.layers[0].weight, network, blind)
 
 
 def initialise(model: Model, rows: np.ndarray, mask: np.ndarray | None = None) -> Model:

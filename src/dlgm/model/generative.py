@@ -66,11 +66,14 @@ class GenerativeModel(eqx.Module):
         top = self.networks[-1]
         if top.activate_input or not isinstance(self.scales[-1], FullScale):
             return self
-        weight = top.layers[0].weight @ self.scales[-1].matrix
+        G = self.scales[-1].matrix
+        maps = [lambda model: model.networks[-1].layers[0].weight]
+        if top.linear is not None:
+            maps.append(lambda model: model.networks[-1].linear)
         return eqx.tree_at(
-            lambda model: (model.networks[-1].layers[0].weight, model.scales[-1]),
+            lambda model: (*(at(model) for at in maps), model.scales[-1]),
             self,
-            (weight, ScalarScale(self.latent[-1])),
+            (*(at(self) @ G for at in maps), ScalarScale(self.latent[-1])),
         )
 
     def _outputs_of_states(self, h: Float[Array, " k"]) -> Float[Array, " p"]:

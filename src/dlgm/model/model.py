@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
+from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.posterior import AbstractPosterior
 from dlgm.model.recognition import RecognitionModel
@@ -17,7 +18,7 @@ class Model(eqx.Module):
     """
 
     generative: GenerativeModel
-    recognition: RecognitionModel
+    recognition: RecognitionModel | CellRecognition
 
     def encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> Float[Array, " i"]:
         """A row as the recognition model sees it: finite numbers, in the family's own coordinate, zero in holes."""

@@ -50,10 +50,13 @@ class MLP(eqx.Module):
     r"""Affine layers with a non-linearity between them; with no hidden layer, an affine map.
 
     With `activate_input` the non-linearity also comes first, so that no hidden layer gives
-    $T(h) = A f(h) + b$, the map of a non-linear Gaussian belief network.
+    $T(h) = A f(h) + b$, the map of a non-linear Gaussian belief network. With `linear_path` a matrix times the input is
+    added to the output, and the last layer starts at zero: the network starts as an affine map, and what the hidden
+    layers add is learnt.
     """
 
     layers: tuple[Affine, ...]
+    linear: Float[Array, "o i"] | None
     nonlinearity: str = eqx.field(static=True)
     activate_input: bool = eqx.field(static=True)
 
@@ -65,22 +68,27 @@ class MLP(eqx.Module):
         *,
         nonlinearity: str = "relu",
         activate_input: bool = False,
+        linear_path: bool = False,
         output_gain: float = 1.0,
         key: Key[Array, ""],
     ) -> None:
         sizes = [num_in, *hidden, num_out]
         keys = jax.random.split(key, len(sizes) - 1)
-        gains = [gain_of(nonlinearity)] * len(hidden) + [output_gain]
+        gains = [gain_of(nonlinearity)] * len(hidden) + [0.0 if linear_path else output_gain]
         self.layers = tuple(
             Affine(i, o, gain=gain, key=k) for i, o, gain, k in zip(sizes[:-1], sizes[1:], gains, keys, strict=True)
         )
+        self.linear = None
+        if linear_path:
+            self.linear = jax.random.normal(jax.random.fold_in(key, 0), (num_out, num_in)) * (output_gain / num_in**0.5)
         self.nonlinearity = nonlinearity
         self.activate_input = activate_input
 
     def __call__(self, x: Float[Array, " i"]) -> Float[Array, " o"]:
         """The network's output for one vector."""
         f = NONLINEARITIES[self.nonlinearity]
+        direct = 0.0 if self.linear is None else x @ self.linear.T
         x = f(x) if self.activate_input else x
         for layer in self.layers[:-1]:
             x = f(layer(x))
-        return self.layers[-1](x)
+        return self.layers[-1](x) + direct

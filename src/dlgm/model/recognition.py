@@ -29,6 +29,11 @@ class RecognitionModel(eqx.Module):
     directed: bool = eqx.field(static=True)
     sees_mask: bool = eqx.field(static=True, default=False)
 
+    @property
+    def num_groups(self) -> int:
+        """How many KL terms a row has."""
+        return len(self.heads)
+
     def __call__(self, x: Float[Array, " i"]) -> AbstractPosterior:
         """The posterior for one encoded row."""
         features = x

@@ -1,7 +1,7 @@
 """Tables that mix families by column."""
 
 from collections import Counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -128,6 +128,15 @@ class Composite(AbstractObservation):
         pairs = [(part, np.array(place)) for part, place in zip(self.parts, self.places, strict=True)]
         inputs = jnp.concatenate([part.encode(v[at], mask[at]) for part, at in pairs])
         return inputs[np.concatenate(self._input_spans())]
+
+    def with_noise(self, share: Float[Array, " i"]) -> Self:
+        """Each part with its own."""
+        spans = self._input_spans()
+        at = np.argsort(np.concatenate(spans))  # from the columns' order to that of the parts one after another
+        ends = np.cumsum([part.num_inputs for part in self.parts])[:-1]
+        shares = jnp.split(share[at], ends)
+        parts = tuple(part.with_noise(own) for part, own in zip(self.parts, shares, strict=True))
+        return eqx.tree_at(lambda own: own.parts, self, parts)
 
     def _fit(self, cells: Cells) -> tuple[dict[str, Any], Float[Array, " p"]]:
         pairs = zip(self.parts, self.places, strict=True)

@@ -1,7 +1,7 @@
 r"""Columns described by a location from the network and a scale: what the families on the real line share."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -68,6 +68,13 @@ class AbstractLocationScale(AbstractFamily):
     def _law(self, outputs: Float[Array, " p"]) -> dist.Distribution:
         rho = outputs[self.columns :] if self.log_var is None else jnp.broadcast_to(self.log_var, (self.columns,))
         return self._standard(outputs[: self.columns], jnp.sqrt(self.floor + jnp.exp(tame(rho, 60.0))))
+
+    def with_noise(self, share: Float[Array, " i"]) -> Self:
+        r"""With $\rho$ lowered to what is left; a predicted one is left to the network."""
+        if self.log_var is None:
+            return self
+        less = jnp.log(share).mean() if self.log_var.ndim == 0 else jnp.log(share)
+        return eqx.tree_at(lambda own: own.log_var, self, self.log_var + less)
 
     def _fit(self, cells: Cells) -> tuple[dict[str, Any], Float[Array, " p"]]:
         loc, var = self._marginals(cells)

@@ -2,7 +2,7 @@ r"""What every observation family $\pi(v \mid T_0(h_1))$ can do, for one row; ca
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -89,6 +89,25 @@ class AbstractObservation(eqx.Module):
     def encode(self, v: ArrayLike, mask: ArrayLike | None = None) -> Float[Array, " i"]:
         """The numbers a recognition network sees: column by column, finite, zero where `mask` is false."""
         return self._encode(self._as_vector("v", v, self.columns), self._as_mask(mask))
+
+    def expected_inputs(self, outputs: ArrayLike) -> Float[Array, " i"]:
+        r"""What `encode` gives on average if $v \sim \pi(\cdot \mid o)$: exactly for codes, else at the mean.
+
+        Its derivative says how outputs must move for inputs to move, which is what a linear start needs.
+        """
+        inputs = self.encode(self.mean(outputs))
+        if not any(self.levels):
+            return inputs
+        levels, widths = jnp.asarray(self.levels), np.asarray(self.input_widths)
+        codes = jnp.arange(max(self.levels))
+        encoded = jax.vmap(lambda c: self.encode(jnp.clip(c, 0, levels - 1).astype(inputs.dtype)))(codes)
+        column = np.repeat(np.arange(self.columns), widths)
+        average = jnp.sum(self.probabilities(outputs)[column] * encoded.T, axis=1)
+        return jnp.where(levels[column] > 0, average, inputs)
+
+    def with_noise(self, share: Float[Array, " i"]) -> Self:
+        """The family after `initialise`, when latents explain all but this share of each input's variance."""
+        return self
 
     def initialise(self: Own, rows: Any, mask: Any = None) -> tuple[Own, Float[Array, " p"]]:
         r"""The family fitted to each column by itself, and the output bias that goes with it.

@@ -1,0 +1,81 @@
+"""Starting a model of one layer at factor analysis, which is solved in closed form, rather than at random weights.
+
+The rows are encoded as the recognition model sees them, scaled, and given to factor analysis as if they were Gaussian;
+of Gaussian columns that is the exact optimum of a linear model. Its loadings become the linear path of the generative
+model, and its posterior that of a `CellRecognition`. Training then finds what is not linear, and cannot do worse than
+the start without the validation bound showing it.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.model import CellRecognition, Model
+
+_STEEPEST = 3.0  # longest slope of an output: rare codes would have steeper ones, by rounding more than by evidence
+
+
+class Inputs:
+    """Rows as a recognition model sees them, each number scaled to mean zero and unit variance."""
+
+    def __init__(self, model: Model, rows: np.ndarray, mask: np.ndarray | None) -> None:
+        observation = model.generative.observation
+        seen = np.ones(rows.shape, bool) if mask is None else np.asarray(mask, bool)
+        values = np.where(seen, rows, 0).astype(np.float32)
+        encoded = jax.jit(jax.vmap(observation.encode))(values, seen)
+        self.seen: Bool[np.ndarray, "n i"] = np.repeat(seen, observation.input_widths, axis=1)
+        numbers = np.where(self.seen, np.asarray(encoded, np.float64), np.nan)
+        size = np.maximum(self.seen.sum(axis=0), 1)
+        self.center: Float[np.ndarray, " i"] = np.nansum(numbers, axis=0) / size
+        spread = np.sqrt(np.nansum((numbers - self.center) ** 2, axis=0) / size)
+        self.scale: Float[np.ndarray, " i"] = np.where(spread > 1e-6 * (1 + np.abs(self.center)), spread, 1.0)
+        self.scaled: Float[np.ndarray, "n i"] = (numbers - self.center) / self.scale
+
+
+def linear_start(model: Model, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0) -> Model:
+    """The model, which has been `initialise`d with these rows, at a factor analysis of them."""
+    inputs = Inputs(model, rows, mask)
+    fitted = fit_factor_analysis(inputs.scaled, num_factors=sum(model.generative.latent), seed=seed)
+    return start_at(model, fitted, inputs)
+
+
+def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
+    """The model at a factor analysis of its scaled inputs."""
+    generative, recognition = model.generative, model.recognition
+    network = generative.networks[0]
+    if len(generative.latent) != 1 or network.linear is None or not isinstance(recognition, CellRecognition):
+        raise ValueError("linear_start: expected a model of one layer with linear_path and the covariance `cells`.")
+    bias = network.layers[-1].bias
+    moves = np.asarray(jax.jacobian(generative.observation.expected_inputs)(bias), np.float64)
+    inverse = np.linalg.pinv(moves, rcond=1e-3)
+    slopes = inverse @ (inputs.scale[:, None] * fitted.loadings)
+    length = np.linalg.norm(slopes, axis=1, keepdims=True)
+    slopes = slopes * np.minimum(1, _STEEPEST / np.maximum(length, 1e-12))
+    shift = inverse @ (inputs.scale * fitted.bias)
+    precision = 1 / np.sqrt(fitted.noise)
+
+    def as_leaf(array: np.ndarray) -> jax.Array:
+        return jnp.asarray(array, jnp.float32)
+
+    return eqx.tree_at(
+        lambda m: (
+            m.generative.networks[0].linear,
+            m.generative.networks[0].layers[-1].bias,
+            m.generative.observation,
+            m.recognition.weights,
+            m.recognition.gain,
+            m.recognition.center,
+        ),
+        model,
+        (
+            as_leaf(slopes),
+            bias + as_leaf(shift),
+            generative.observation.with_noise(as_leaf(np.minimum(fitted.noise, 1.0))),
+            as_leaf(fitted.loadings * precision[:, None]),
+            as_leaf(precision / inputs.scale),
+            as_leaf(inputs.center + inputs.scale * fitted.bias),
+        ),
+    )

@@ -98,7 +98,7 @@ def fit_factor_analysis(
     num_factors: int,
     iterations: int = 100,
     shrinkage: float = 1.0,
-    pseudo_rows: float = 1.0,
+    pseudo_rows: float = 0.1,
     seed: int = 0,
 ) -> FactorAnalysis:
     """Fit by expectation maximisation: no step lowers the posterior density of the parameters.

@@ -23,12 +23,12 @@ STEPS = (1, 2, 4, 8, 15)  # of the chain, that are shown
 # For sets that have no recipe of their own as they are used here.
 RECIPES = {
     "mnist": Recipe(
-        {"latent": (50, 50), "hidden": (200, 200), "structure": "directed"},
+        {"latent": (100, 50), "hidden": (500, 500), "structure": "directed"},
         {
-            "epochs": 60,
+            "epochs": 80,
             "batch_size": 100,
             "optimiser": "adam",
-            "learning_rate": 2e-3,
+            "learning_rate": 1e-3,
             "drop_out": 0.1,
             "validate_every": 5,
         },

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Num
 
 from dlgm.data.schema.cells import Cells, shown, to_numbers
 from dlgm.data.schema.column import CODED, Column
+from dlgm.data.schema.shape import bend, log_slope, straighten
 
 # Beyond this, float32 no longer holds every whole number.
 MOST_COUNTS = 2**24
@@ -27,10 +28,11 @@ def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     with np.errstate(invalid="ignore"):
         cells.refuse_infinite()
         if column.kind == "real":
-            return (v - (column.center or 0.0)) / (column.scale or 1.0)
+            return _shaped(column, (v - (column.center or 0.0)) / (column.scale or 1.0))
         if column.kind == "positive":
             cells.refuse(v <= 0, "numbers above zero in a positive column", "Mend it, or type the column as real.")
-            return v / (column.scale or 1.0)
+            share = v / (column.scale or 1.0)
+            return share if column.power is None else np.exp(_shaped(column, np.log(np.maximum(share, 1e-300))))
         if column.kind == "count":
             most = f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}"
             cells.refuse((v < 0) | (v != np.floor(v)) | (v > MOST_COUNTS), most, "Type the column as real, or mend it.")
@@ -66,11 +68,12 @@ def _text(value: float, truth: bool) -> str:
 
 
 def decode_column(
-    column: Column, y: Num[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool
+    column: Column, y: Num[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool, limited: bool
 ) -> Any:
     """A pandas column in the user's units and dtype, with holes where `observed` is false.
 
-    With `rounded` false, numbers stay between the values the column can hold: means, say.
+    With `rounded` false, numbers stay between the values the column can hold: means, say. With `limited`, they stay in
+    the column's range.
     """
     import pandas as pd
 
@@ -86,8 +89,42 @@ def decode_column(
         cells = np.array([*categories, None], object)[np.where(holes, -1, codes)]
         return pd.Series(cells, dtype=object).astype(_with_holes(dtype) if holes.any() else dtype)
     else:
-        v = y.astype(np.float64) * (column.scale or 1.0) + (column.center or 0.0)
+        v = in_units(column, y, limited)
     return _cast(v, holes, dtype, rounded)
+
+
+def in_units(column: Column, y: Num[np.ndarray, "..."], limited: bool) -> Float[np.ndarray, "..."]:
+    """A model's numbers in the user's units; codes as they are."""
+    y = y.astype(np.float64)
+    if column.kind in CODED:
+        return y
+    if column.power is not None:
+        z = np.log(np.maximum(y, 1e-300)) if column.kind == "positive" else y
+        z = bend(z * (column.spread or 1.0) + (column.shift or 0.0), column.power)
+        y = np.exp(np.minimum(z, 700.0)) if column.kind == "positive" else z
+    v = y * (column.scale or 1.0) + (column.center or 0.0)
+    return np.clip(v, column.low, column.high) if limited else v
+
+
+def log_slopes(column: Column, y: Num[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    r"""$\log |dy / dv|$ at each of a model's numbers."""
+    if column.kind in CODED or column.scale is None:
+        return np.zeros(len(y))
+    flat = np.full(len(y), -np.log(column.scale))
+    if column.power is None:
+        return flat
+    y = y.astype(np.float64)
+    own = np.log(np.maximum(y, 1e-300)) if column.kind == "positive" else y
+    spread = column.spread or 1.0
+    z = bend(own * spread + (column.shift or 0.0), column.power)
+    # For positive numbers dy/dv = y / v times the slope on the log axis, and v = scale e^z.
+    return flat + log_slope(z, column.power) - np.log(spread) + (own - z if column.kind == "positive" else 0.0)
+
+
+def _shaped(column: Column, z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    if column.power is None:
+        return z
+    return (straighten(z, column.power) - (column.shift or 0.0)) / (column.spread or 1.0)
 
 
 def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str, rounded: bool) -> Any:

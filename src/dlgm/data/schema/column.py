@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from dlgm.data.errors import SchemaError, first_twin
+from dlgm.data.schema.shape import HIGHEST, LOWEST
 from dlgm.names import closest
 
 # The observation families that can describe each kind of column, the default first.
@@ -22,6 +23,17 @@ CODED = ("binary", "categorical", "ordinal")
 
 Category = str | bool | int | float
 
+# The kinds that have each of the numbers which a column may have.
+UNITS: dict[str, tuple[str, ...]] = {
+    "center": ("real",),
+    "scale": ("real", "positive"),
+    "power": ("real", "positive"),
+    "shift": ("real", "positive"),
+    "spread": ("real", "positive"),
+    "low": ("real", "positive", "count"),
+    "high": ("real", "positive", "count"),
+}
+
 _DTYPE = re.compile(r"(u?int|U?Int)(8|16|32|64)|(f|F)loat(16|32|64)?|double|bool|boolean|str|string|object|category")
 
 
@@ -31,15 +43,17 @@ class Column:
 
     | kind | cells | $y$ | families |
     | --- | --- | --- | --- |
-    | `real` | any number | (v - `center`) / `scale` | gaussian, student-t, logistic |
-    | `positive` | above zero | v / `scale` | log-normal |
+    | `real` | any number | shape((v - `center`) / `scale`) | gaussian, student-t, logistic |
+    | `positive` | above zero | exp(shape(log(v / `scale`))) | log-normal |
     | `count` | 0, 1, 2, .. | v | poisson, negative-binomial |
     | `binary`, `categorical`, `ordinal` | one of `categories` | its place there | bernoulli, categorical, ordinal |
     | `pixel` | 0 to 255 | v | discretised-logistic |
 
     An entry that is None has still to be learnt from rows; `complete` says whether there is one. For a real column
     `center` and `scale` are the mean and the standard deviation; for a positive one `scale` is the geometric mean, so
-    that log y has mean zero.
+    that log y has mean zero. A skewed column also has a `power`, and its shape is Yeo and Johnson's transform with it,
+    less `shift`, over `spread`; others have none, and keep their shape. New cells of a column lie between `low` and
+    `high`.
 
     >>> Column("height", "real", center=170.0, scale=10.0).complete
     False
@@ -54,6 +68,11 @@ class Column:
     categories: tuple[Category, ...] | None = None  # the user's own values; for ordinal ones, lowest first
     center: float | None = None
     scale: float | None = None
+    power: float | None = None  # see dlgm.data.schema.shape; None: the cells keep their shape
+    shift: float | None = None  # mean and standard deviation of the straightened cells
+    spread: float | None = None
+    low: float | None = None  # the range in which fills and samples are kept; None: no limit
+    high: float | None = None
     dtype: str | None = None  # pandas' name for the type of the user's cells, which `decode` gives back
 
     @property
@@ -81,14 +100,20 @@ class Column:
         self._check_categories()
 
     def _check_units(self) -> None:
-        for name, kinds in (("center", ("real",)), ("scale", ("real", "positive"))):
+        for name, kinds in UNITS.items():
             value = getattr(self, name)
             if value is not None and self.kind not in kinds:
                 raise self.wrong(f"a {self.kind} column has no {name}; leave that entry out.")
             if value is not None and not math.isfinite(value):
                 raise self.wrong(f"expected {name} to be a finite number; got {value}.")
-        if self.scale is not None and not self.scale > 0:
-            raise self.wrong(f"expected scale to be above zero; got {self.scale}.")
+        for name in ("scale", "spread"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise self.wrong(f"expected {name} to be above zero; got {value}.")
+        if self.power is not None and not LOWEST <= self.power <= HIGHEST:
+            raise self.wrong(f"expected a power from {LOWEST:g} to {HIGHEST:g}; got {self.power}.")
+        if None not in (self.low, self.high) and self.low > self.high:  # type: ignore[operator]
+            raise self.wrong(f"expected low to be at most high; got {self.low} and {self.high}.")
 
     def _check_categories(self) -> None:
         if self.categories is None:
@@ -105,6 +130,11 @@ class Column:
             raise self.wrong(f"expected two categories of a binary column; got {len(self.categories)}.")
         if not self.categories:
             raise self.wrong("expected at least one category; got none.")
+
+    def without_units(self) -> "Column":
+        """The column without what would be learnt anew from other rows: units, shape and range."""
+        values = {name: value for name, value in vars(self).items() if name not in UNITS}
+        return Column(**values)
 
     def wrong(self, words: str) -> SchemaError:
         """The error to raise about this column."""

@@ -10,7 +10,7 @@ from dlgm.names import closest
 
 NAME = "v"  # columns without names are v0, v1, ..
 _ENTRIES = {field.name for field in dataclasses.fields(Column)} | {"repeat"}
-_NUMBERS = ("center", "scale")
+_NUMBERS = ("center", "scale", "power", "shift", "spread", "low", "high")
 _TEXTS = ("name", "kind", "family", "dtype")
 
 

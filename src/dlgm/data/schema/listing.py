@@ -26,7 +26,7 @@ def listing(schema: Schema, mask: Bool[np.ndarray, "n x"] | None) -> list[tuple[
 
 
 def _alike(column: Column) -> Column:
-    return dataclasses.replace(column, name="", center=None, scale=None)
+    return dataclasses.replace(column.without_units(), name="")
 
 
 def _line(columns: Sequence[Column], missing: np.ndarray) -> tuple[str, ...]:
@@ -46,6 +46,8 @@ def _values(columns: Sequence[Column]) -> str:
     if first.scale is not None:
         label = "standard deviation" if first.kind == "real" else "geometric mean"
         words.append(f"{label} {_range([c.scale or 1.0 for c in columns])}")
+    if first.power is not None:
+        words.append(f"power {_range([c.power or 1.0 for c in columns])}")
     return ", ".join(words)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from dlgm.data.errors import SchemaError
 from dlgm.data.schema.cells import Cells, shown, to_numbers
 from dlgm.data.schema.column import CODED, Category, Column
+from dlgm.data.schema.shape import best_power, straighten
 
 FEW_NUMBERS = 20  # as many different whole numbers, at most, are an ordinal column
 TIMES_SEEN = 5  # if each is seen as often as that on average
@@ -107,15 +108,31 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
     if column.kind in CODED:
         return {} if column.categories else {"categories": _categories(column, cells)}
     seen = cells.seen
+    limits = {"low": float(seen.min()), "high": float(seen.max())}
     if column.kind == "real":
         center, scale = float(seen.mean()), float(seen.std())
-        return {"center": center, "scale": scale if scale > CONSTANT * abs(center) else 1.0}
+        if not scale > CONSTANT * abs(center):
+            return {"center": center, "scale": 1.0, **limits}
+        own = {"center": column.center or center, "scale": column.scale or scale}
+        return {**own, **limits, **_shape(column, (seen - own["center"]) / own["scale"])}
     if column.kind == "positive":
         above = seen[seen > 0]  # the others are refused when they are encoded, with their row
-        return {"scale": float(np.exp(np.log(above).mean())) if above.size else 1.0}
+        if not above.size:
+            return {"scale": 1.0}
+        scale = column.scale or float(np.exp(np.log(above).mean()))
+        return {"scale": scale, **limits, **_shape(column, np.log(above / scale))}
     if column.kind == "count":
-        return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson"}
+        return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson", **limits}
     return {}
+
+
+def _shape(column: Column, z: Float[np.ndarray, " m"]) -> dict[str, float]:
+    """The power of a skewed column, and the mean and standard deviation of its straightened cells."""
+    power = column.power if column.power is not None else best_power(z)
+    if power is None:
+        return {}
+    straight = straighten(z, power)
+    return {"power": power, "shift": float(straight.mean()), "spread": float(straight.std()) or 1.0}
 
 
 def _categories(column: Column, cells: Cells) -> tuple[Category, ...]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 from dlgm.data.errors import SchemaError, first_twin, listed
 from dlgm.data.schema.arrays import BITS, encode_array, observed_in
 from dlgm.data.schema.cells import plain
-from dlgm.data.schema.coding import decode_column, encode_column
+from dlgm.data.schema.coding import decode_column, encode_column, in_units, log_slopes
 from dlgm.data.schema.column import CODED, KINDS, Column
 from dlgm.data.schema.entries import columns_from_entries, entries_of
 from dlgm.names import closest
@@ -24,8 +24,7 @@ class Schema:
 
     A model sees numbers $y$ (`encode`), the user cells $v$ (`decode`); see `Column` for how the one becomes the other.
     A model's log density is one of $y$. `log_jacobian` is what takes it to the user's units:
-    $\log p(v) = \log p(y) + \sum_i \log |dy_i / dv_i| = \log p(y) - \sum_i \log(\text{scale}_i)$, over the observed
-    cells of real and positive columns.
+    $\log p(v) = \log p(y) + \sum_i \log |dy_i / dv_i|$, over the observed cells of real and positive columns.
 
     >>> import pandas as pd
     >>> from dlgm.data import infer_schema
@@ -98,11 +97,12 @@ class Schema:
             values[:, i], mask[:, i] = encode_column(column, cells), cells.observed
         return values, None if mask.all() else mask
 
-    def decode(self, values: Any, mask: Any = None, *, rounded: bool = True) -> Any:
+    def decode(self, values: Any, mask: Any = None, *, rounded: bool = True, limited: bool = False) -> Any:
         """A model's numbers as a DataFrame in the user's columns, categories, dtypes and units.
 
         Holes (where `mask` is false) are missing values. With `rounded` false, numbers are left between the values that
-        a cell can have, as means are; the mean of a column of texts is its nearest category.
+        a cell can have, as means are; the mean of a column of texts is its nearest category. With `limited`, numbers
+        stay in the range that each column had where its schema was learnt, which is for draws.
         """
         import pandas as pd
 
@@ -110,17 +110,24 @@ class Schema:
         refuse_other_width(y, len(self.columns))
         mask = None if mask is None else np.asarray(mask, bool)
         decoded = {
-            column.name: decode_column(column, y[:, i], None if mask is None else mask[:, i], rounded)
+            column.name: decode_column(column, y[:, i], None if mask is None else mask[:, i], rounded, limited)
             for i, column in enumerate(self.columns)
         }
         return pd.DataFrame(decoded, copy=False)
 
     def log_jacobian(self, values: Any, mask: Any = None) -> Float[np.ndarray, " n"]:
         r"""$\sum_i \log |dy_i / dv_i|$ over each row's observed cells: what to add to a log density of encoded rows."""
-        per_cell = np.array([-np.log(column.scale or 1.0) for column in self.columns])
-        if mask is None:
-            return np.full(len(values), per_cell.sum())
-        return np.asarray(mask, bool) @ per_cell
+        y = np.asarray(values)
+        total = np.zeros(len(y))
+        for i, column in enumerate(self.columns):
+            own = log_slopes(column, y[:, i])
+            total += own if mask is None else np.where(np.asarray(mask, bool)[:, i], own, 0.0)
+        return total
+
+    def in_units(self, values: Any) -> Float[np.ndarray, "*lead x"]:
+        """A model's numbers as numbers in the user's units and ranges, codes as they are: what means are taken of."""
+        y = np.asarray(values)
+        return np.stack([in_units(column, y[..., i], True) for i, column in enumerate(self.columns)], axis=-1)
 
     def observation(self) -> Any:
         """The observation family for these columns: one if they share it, else a `Composite` by column."""
@@ -152,8 +159,8 @@ class Schema:
         )
 
     def without_units(self) -> "Schema":
-        """The schema without centers and scales, which are learnt anew from the rows it is next used with."""
-        return Schema(tuple(dataclasses.replace(column, center=None, scale=None) for column in self.columns))
+        """The schema without units, shapes and ranges, which are learnt anew from the rows it is next used with."""
+        return Schema(tuple(column.without_units() for column in self.columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -1,7 +1,7 @@
 """Tables that mix families by column."""
 
 from collections import Counter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -129,7 +129,7 @@ class Composite(AbstractObservation):
         inputs = jnp.concatenate([part.encode(v[at], mask[at]) for part, at in pairs])
         return inputs[np.concatenate(self._input_spans())]
 
-    def with_noise(self, share: Float[Array, " i"]) -> Self:
+    def with_noise(self, share: Float[Array, " i"]) -> "Composite":
         """Each part with its own."""
         spans = self._input_spans()
         at = np.argsort(np.concatenate(spans))  # from the columns' order to that of the parts one after another

@@ -1,7 +1,7 @@
 r"""Columns described by a location from the network and a scale: what the families on the real line share."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ class AbstractLocationScale(AbstractFamily):
         rho = outputs[self.columns :] if self.log_var is None else jnp.broadcast_to(self.log_var, (self.columns,))
         return self._standard(outputs[: self.columns], jnp.sqrt(self.floor + jnp.exp(tame(rho, 60.0))))
 
-    def with_noise(self, share: Float[Array, " i"]) -> Self:
+    def with_noise(self, share: Float[Array, " i"]) -> "AbstractLocationScale":
         r"""With $\rho$ lowered to what is left; a predicted one is left to the network."""
         if self.log_var is None:
             return self

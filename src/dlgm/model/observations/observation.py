@@ -2,7 +2,7 @@ r"""What every observation family $\pi(v \mid T_0(h_1))$ can do, for one row; ca
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -105,7 +105,7 @@ class AbstractObservation(eqx.Module):
         average = jnp.sum(self.probabilities(outputs)[column] * encoded.T, axis=1)
         return jnp.where(levels[column] > 0, average, inputs)
 
-    def with_noise(self, share: Float[Array, " i"]) -> Self:
+    def with_noise(self, share: Float[Array, " i"]) -> "AbstractObservation":
         """The family after `initialise`, when latents explain all but this share of each input's variance."""
         return self
 

@@ -29,7 +29,7 @@ OBSERVATION = make_observation("bernoulli", columns=6).config()
         ({"scale": "dense"}, "scale: expected one of full, diagonal, scalar; got 'dense'."),
         (
             {"covariance": "rank"},
-            "covariance: expected one of diagonal, rank-one, rank-r, full; got 'rank'. Did you mean 'rank-r'?",
+            "covariance: expected one of diagonal, rank-one, rank-r, full, cells; got 'rank'. Did you mean 'rank-r'?",
         ),
         ({"structure": "tree"}, "structure: expected one of factorised, joint, directed; got 'tree'."),
         ({"rank": 0}, "rank: expected a whole number of at least 1; got 0."),

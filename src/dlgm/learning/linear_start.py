@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
 from dlgm.model import CellRecognition, Model
 
-_STEEPEST = 3.0  # longest slope of an output: rare codes would have steeper ones, by rounding more than by evidence
+_STEEPEST = 3.0  # longest slope of a logit: rare codes would have steeper ones, more by accident than by evidence
 
 
 class Inputs:
@@ -53,7 +53,8 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
     inverse = np.linalg.pinv(moves, rcond=1e-3)
     slopes = inverse @ (inputs.scale[:, None] * fitted.loadings)
     length = np.linalg.norm(slopes, axis=1, keepdims=True)
-    slopes = slopes * np.minimum(1, _STEEPEST / np.maximum(length, 1e-12))
+    steepest = _STEEPEST * max(1.0, float(inputs.scale.max()))  # out of reach of columns of numbers
+    slopes = slopes * np.minimum(1, steepest / np.maximum(length, 1e-12))
     shift = inverse @ (inputs.scale * fitted.bias)
     precision = 1 / np.sqrt(fitted.noise)
 

@@ -41,7 +41,7 @@ def test_the_posterior_is_exact_for_any_holes(hidden):
     rows = rows_with_holes()
     mask = ~np.isnan(rows)
     model = initialise(built(Gaussian(6), hidden=hidden), rows, mask)
-    inputs = Inputs(model, rows, mask)
+    inputs = Inputs(model.generative.observation, rows, mask)
     fitted = fit_factor_analysis(inputs.scaled, num_factors=2)
     model = start_at(model, fitted, inputs)
     means, covariances = fitted.factors(inputs.scaled)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
-from dlgm.model import CellRecognition, Model
+from dlgm.model import AbstractObservation, CellRecognition, Model
 
 _STEEPEST = 3.0  # longest slope of a logit: rare codes would have steeper ones, more by accident than by evidence
 
@@ -21,8 +21,7 @@ _STEEPEST = 3.0  # longest slope of a logit: rare codes would have steeper ones,
 class Inputs:
     """Rows as a recognition model sees them, each number scaled to mean zero and unit variance."""
 
-    def __init__(self, model: Model, rows: np.ndarray, mask: np.ndarray | None) -> None:
-        observation = model.generative.observation
+    def __init__(self, observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None) -> None:
         seen = np.ones(rows.shape, bool) if mask is None else np.asarray(mask, bool)
         values = np.where(seen, rows, 0).astype(np.float32)
         encoded = jax.jit(jax.vmap(observation.encode))(values, seen)
@@ -37,7 +36,7 @@ class Inputs:
 
 def linear_start(model: Model, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0) -> Model:
     """The model, which has been `initialise`d with these rows, at a factor analysis of them."""
-    inputs = Inputs(model, rows, mask)
+    inputs = Inputs(model.generative.observation, rows, mask)
     fitted = fit_factor_analysis(inputs.scaled, num_factors=sum(model.generative.latent), seed=seed)
     return start_at(model, fitted, inputs)
 

@@ -68,7 +68,8 @@ def impute(
     - `chains`: for each row; each gives `draws / chains` draws. With two or more, R-hat is known, and a warning says if
       they have not mixed.
     - `warm_up`: steps of the plain chain at the start, for every method. To `resample`, the rows they end with are
-      places to propose from, beside the recognition model's answer to the row with its holes.
+      places to propose from, beside the recognition model's answer to the row with its holes; with none, that answer
+      is all there is, which is enough for a model that sees its mask and was trained on rows with holes.
     - `thin`: steps between two draws; for `resample`, proposals for each draw.
     - `progress`: called with the number of rows done, of those that have holes.
     """
@@ -82,7 +83,11 @@ def impute(
     rows, mask = as_rows(model, rows, mask)
     mask = np.ones(rows.shape, bool) if mask is None else mask
     incomplete = np.flatnonzero(~mask.all(axis=1))
-    work = _resample_block if method == "resample" else partial(_chain_block, corrected=method == "metropolis")
+    work: Callable[..., Filled]
+    if method == "resample":
+        work = partial(_resample_block, without_chains=warm_up == 0)
+    else:
+        work = partial(_chain_block, corrected=method == "metropolis")
     # Only rows with holes are worked on, and only what was drawn for the holes is kept.
     seen: Counter[bytes] = Counter()
     parts, done = [_nothing(model.generative.observation, draws)], 0
@@ -172,7 +177,7 @@ def _chain_block(
     return jax.vmap(one)(rows, mask, hashes)
 
 
-@partial(jax.jit, static_argnames=("thin", "num_draws", "num_chains"))
+@partial(jax.jit, static_argnames=("thin", "num_draws", "num_chains", "without_chains"))
 def _resample_block(
     model: Model,
     rows: Float[Array, "b x"],
@@ -184,6 +189,7 @@ def _resample_block(
     *,
     num_draws: int,
     num_chains: int,
+    without_chains: bool,
 ) -> Filled:
     generative = model.generative.folded()
 
@@ -196,7 +202,8 @@ def _resample_block(
             key_start, key_warm = jax.random.split(own)
             return advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm).v
 
-        fills = jax.vmap(fill)(jax.random.split(key_chains, num_chains))
+        chains = jax.random.split(key_chains, num_chains)
+        fills = jnp.zeros((0, *v.shape)) if without_chains else jax.vmap(fill)(chains)
         found = resample_row(
             model,
             generative,

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Key
 from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
 
+_ROUND = 50  # proposals that are made together
 _NO_WEIGHT = -1e30  # the logarithm of nothing, with which one can still count
 
 
@@ -51,19 +52,25 @@ def resample_row(
 ) -> Resampled:
     r"""Draws from $p(v_m \mid v_o)$ by way of $p(\xi \mid v_o) \propto p(v_o \mid \xi)\, p(\xi)$.
 
-    Proposals come in rounds, one from each part of a mixture: from $q(\xi \mid v_o)$, the recognition model that sees
+    Proposals come in rounds, as many from each part of a mixture: from $q(\xi \mid v_o)$, the recognition model with
     the holes, and from $q(\xi \mid v)$ at each of some completed rows `fills`. Weights are with respect to the whole
     mixture, so that no part has to be good by itself.
     """
     posteriors = [model.posterior(v, mask), *(model.posterior(fill) for fill in fills)]
     J = len(posteriors)
-    num_rounds = -(-num_proposals // J)
+    each = -(-min(_ROUND, num_proposals) // J)
+    num_rounds = -(-num_proposals // (J * each))
     observation = generative.observation
     key_rounds, key_choice, key_v = jax.random.split(key, 3)
 
     def add(i: Int[Array, ""], sums: _Sums) -> _Sums:
         keys = jax.random.split(jax.random.fold_in(key_rounds, i), J)
-        xi = jnp.stack([q.sample(k)[0] for q, k in zip(posteriors, keys, strict=True)])
+        xi = jnp.concatenate(
+            [
+                jax.vmap(lambda k, q=q: q.sample(k)[0])(jax.random.split(own, each))
+                for q, own in zip(posteriors, keys, strict=True)
+            ]
+        )
         log_q = logsumexp(jnp.stack([jax.vmap(q.log_prob)(xi) for q in posteriors]), axis=0) - jnp.log(J)
         outputs = jax.vmap(generative.outputs)(xi)
         log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, mask)))(outputs)
@@ -77,11 +84,11 @@ def resample_row(
             sums.squares * old**2 + jnp.sum(w**2),
             sums.mean * old + w @ jax.vmap(observation.mean)(outputs),
             sums.probabilities * old + jnp.einsum("j,jxc->xc", w, jax.vmap(class_probabilities)(outputs)),
-            jax.lax.dynamic_update_slice(sums.xi, xi, (i * J, 0)),
-            jax.lax.dynamic_update_slice(sums.log_w, log_w, (i * J,)),
+            jax.lax.dynamic_update_slice(sums.xi, xi, (i * J * each, 0)),
+            jax.lax.dynamic_update_slice(sums.log_w, log_w, (i * J * each,)),
         )
 
-    size, K = num_rounds * J, sum(generative.latent)
+    size, K = num_rounds * J * each, sum(generative.latent)
     start = _Sums(
         jnp.asarray(_NO_WEIGHT),
         jnp.zeros(()),
@@ -92,7 +99,10 @@ def resample_row(
         jnp.full(size, -jnp.inf),
     )
     sums = jax.lax.fori_loop(0, num_rounds, add, start)
-    chosen = jax.random.categorical(key_choice, sums.log_w, shape=(num_draws,))
+    # By the weights' distribution function: a Gumbel number for each pair of draw and proposal would take far longer.
+    below = jnp.cumsum(jnp.exp(sums.log_w - sums.largest))
+    chosen = jnp.searchsorted(below, below[-1] * jax.random.uniform(key_choice, (num_draws,)), side="right")
+    chosen = jnp.minimum(chosen, size - 1)  # rounding
 
     def fill(xi: Float[Array, " k"], k: Key[Array, ""]) -> Float[Array, " x"]:
         return jnp.where(mask, v, observation.sample(generative.outputs(xi), k))
@@ -102,5 +112,5 @@ def resample_row(
         sums.mean / sums.weights,
         sums.probabilities / sums.weights,
         sums.weights**2 / sums.squares,
-        sums.largest + jnp.log(sums.weights / (num_rounds * J)),
+        sums.largest + jnp.log(sums.weights / size),
     )

@@ -1,0 +1,72 @@
+"""A model and a length of training that suit a table's size, without the user's help.
+
+How many latents a table can feed is asked of factor analysis, which answers in closed form: a fifth of the observed
+cells is hidden, and the number of factors that expects them best is taken. The rest follows from the number of rows.
+"""
+
+import numpy as np
+
+from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.learning.linear_start import Inputs
+from dlgm.model import AbstractObservation
+from dlgm.recipes import Recipe
+
+_LATENTS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
+_ROWS = 2_000  # that are looked at to choose the number of latents
+_HIDDEN = 0.2  # share of the observed cells
+_FLOOR = -8.0  # lowest log density that a cell counts with: no single outlier shall decide
+
+
+def recipe_for_table(
+    observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0
+) -> Recipe:
+    """Settings for encoded rows of a table: a linear path, started at factor analysis, with a hidden layer beside it."""
+    n = len(rows)
+    few = np.linspace(0, n - 1, min(n, _ROWS)).astype(int)
+    inputs = Inputs(observation, rows[few], None if mask is None else mask[few])
+    batch = min(n, 128 if n < 10_000 else 256)
+    steps = int(np.clip(2 * n, 800, 8_000))
+    return Recipe(
+        {
+            "latent": (best_number_of_factors(inputs, seed=seed),),
+            "hidden": (64,) if n < 2_000 else (128,),
+            "nonlinearity": "tanh",
+            "scale": "scalar",
+            "linear_path": True,
+            "covariance": "cells",
+            "kappa": 1.0,
+        },
+        {
+            "epochs": max(1, steps // max(1, n // batch)),
+            "batch_size": batch,
+            "objective": "importance-weighted",
+            "learning_rate": 2e-3,
+            "warm_up": 0.0,  # the start is no place to wander from
+            "averaging": 0.99,
+        },
+    )
+
+
+def best_number_of_factors(inputs: Inputs, *, seed: int = 0) -> int:
+    """The number of factors with the highest density of hidden cells, given the others of their rows."""
+    rng = np.random.default_rng(seed)
+    hidden = inputs.seen & (rng.uniform(size=inputs.seen.shape) < _HIDDEN)
+    left = inputs.seen & ~hidden
+    most = min(inputs.seen.shape[1] - 1, int(inputs.seen.any(axis=1).sum()) // 4)
+    best, highest = 1, -np.inf
+    if not hidden.any():
+        return best
+    for k in (k for k in _LATENTS if k <= max(1, most)):
+        fitted = fit_factor_analysis(inputs.scaled, left, num_factors=k, iterations=60, seed=seed)
+        score = _density(fitted, inputs.scaled, left, hidden)
+        if score > highest:
+            best, highest = k, score
+        elif k > 3 * best:  # it has been falling for a while
+            break
+    return best
+
+
+def _density(fitted: FactorAnalysis, rows: np.ndarray, left: np.ndarray, hidden: np.ndarray) -> float:
+    mean, variance = fitted.conditional(rows, left)
+    error, spread = (rows - mean)[hidden], variance[hidden]
+    return float(np.mean(np.maximum(-0.5 * (np.log(2 * np.pi * spread) + error**2 / spread), _FLOOR)))

@@ -20,7 +20,7 @@ _FLOOR = -8.0  # lowest log density that a cell counts with: no single outlier s
 def recipe_for_table(
     observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0
 ) -> Recipe:
-    """Settings for encoded rows of a table: a linear path, started at factor analysis, with a hidden layer beside it."""
+    """Settings for encoded rows of a table: a linear path that starts at factor analysis, and a hidden layer."""
     n = len(rows)
     few = np.linspace(0, n - 1, min(n, _ROWS)).astype(int)
     inputs = Inputs(observation, rows[few], None if mask is None else mask[few])

@@ -13,10 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Float, Key
 
-from dlgm.gaussians import FullGaussian
+from dlgm.gaussians import PrecisionGaussian, precision_factors
 from dlgm.model.networks import MLP, NONLINEARITIES, Affine
 from dlgm.model.observations.tame import tame
 from dlgm.model.posterior import AbstractPosterior, GaussianPosterior
@@ -71,8 +70,6 @@ class CellRecognition(eqx.Module):
             eta, own = jnp.split(self.head(NONLINEARITIES[self.trunk.nonlinearity](self.trunk(x))), 2)
             information = information + eta
         precision = precision + jnp.diag(jnp.exp(tame(own, _LARGEST)))
-        # C^-1 = U U' with U upper triangular, so that U^-T is the lower factor of C.
-        U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
-        scale_tril = solve_triangular(U, jnp.eye(K), lower=False).T
-        mean = scale_tril @ (scale_tril.T @ information)
-        return GaussianPosterior(FullGaussian(mean, scale_tril, validate_args=False))
+        J, inverse = precision_factors(precision)
+        mean = (inverse @ information) @ inverse
+        return GaussianPosterior(PrecisionGaussian(mean, J, inverse, validate_args=False))

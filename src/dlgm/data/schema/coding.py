@@ -70,26 +70,29 @@ def _text(value: float, truth: bool) -> str:
 def decode_column(
     column: Column, y: Num[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool, limited: bool
 ) -> Any:
-    """A pandas column in the user's units and dtype, with holes where `observed` is false.
+    """`as_cells` of a model's numbers; with `limited`, in the column's range."""
+    return as_cells(column, in_units(column, y, limited), observed, rounded)
 
-    With `rounded` false, numbers stay between the values the column can hold: means, say. With `limited`, they stay in
-    the column's range.
+
+def as_cells(column: Column, v: Float[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool) -> Any:
+    """Numbers in the user's units (codes, where there are categories) as a pandas column of the user's dtype.
+
+    There are holes where `observed` is false. With `rounded` false, numbers stay between the values the column can
+    hold: means, say.
     """
     import pandas as pd
 
-    holes = np.zeros(len(y), bool) if observed is None else ~observed
+    holes = np.zeros(len(v), bool) if observed is None else ~observed
     dtype, categories = column.dtype or "float64", column.categories
     if categories is not None and not (rounded or isinstance(categories[0], str) or column.kind == "categorical"):
-        v = np.interp(y, np.arange(len(categories)), np.asarray(categories, np.float64))
+        v = np.interp(v, np.arange(len(categories)), np.asarray(categories, np.float64))
     elif categories is not None:
-        codes = np.clip(np.rint(np.where(holes, 0, y)), 0, len(categories) - 1).astype(int)
+        codes = np.clip(np.rint(np.where(holes, 0, v)), 0, len(categories) - 1).astype(int)
         if dtype == "category":
             ordered = column.kind == "ordinal"
             return pd.Series(pd.Categorical.from_codes(np.where(holes, -1, codes), list(categories), ordered=ordered))
         cells = np.array([*categories, None], object)[np.where(holes, -1, codes)]
         return pd.Series(cells, dtype=object).astype(_with_holes(dtype) if holes.any() else dtype)
-    else:
-        v = in_units(column, y, limited)
     return _cast(v, holes, dtype, rounded)
 
 

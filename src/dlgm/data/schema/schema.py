@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 from dlgm.data.errors import SchemaError, first_twin, listed
 from dlgm.data.schema.arrays import BITS, encode_array, observed_in
 from dlgm.data.schema.cells import plain
-from dlgm.data.schema.coding import decode_column, encode_column, in_units, log_slopes
+from dlgm.data.schema.coding import as_cells, decode_column, encode_column, in_units, log_slopes
 from dlgm.data.schema.column import CODED, KINDS, Column
 from dlgm.data.schema.entries import columns_from_entries, entries_of
 from dlgm.names import closest
@@ -61,6 +61,8 @@ class Schema:
         """The kind that all columns share, where an array of them can be handled as a whole; otherwise None."""
         kinds = {(column.kind, column.categories or BITS) for column in self.columns}
         kind = self.columns[0].kind
+        if any(column.power is not None for column in self.columns):
+            return None
         return kind if kinds == {(kind, BITS)} and kind not in ("categorical", "ordinal") else None
 
     def encode(
@@ -115,6 +117,19 @@ class Schema:
         }
         return pd.DataFrame(decoded, copy=False)
 
+    def to_frame(self, units: Any, mask: Any = None, *, rounded: bool = True) -> Any:
+        """Numbers in the user's units, as `in_units` gives them, as a DataFrame; see `decode`."""
+        import pandas as pd
+
+        v = np.asarray(units, np.float64)
+        refuse_other_width(v, len(self.columns))
+        mask = None if mask is None else np.asarray(mask, bool)
+        cells = {
+            column.name: as_cells(column, v[:, i], None if mask is None else mask[:, i], rounded)
+            for i, column in enumerate(self.columns)
+        }
+        return pd.DataFrame(cells, copy=False)
+
     def log_jacobian(self, values: Any, mask: Any = None) -> Float[np.ndarray, " n"]:
         r"""$\sum_i \log |dy_i / dv_i|$ over each row's observed cells: what to add to a log density of encoded rows."""
         y = np.asarray(values)
@@ -127,7 +142,11 @@ class Schema:
     def in_units(self, values: Any) -> Float[np.ndarray, "*lead x"]:
         """A model's numbers as numbers in the user's units and ranges, codes as they are: what means are taken of."""
         y = np.asarray(values)
-        return np.stack([in_units(column, y[..., i], True) for i, column in enumerate(self.columns)], axis=-1)
+        return np.stack([self.in_units_of(i, y[..., i]) for i in range(len(self.columns))], axis=-1)
+
+    def in_units_of(self, index: int, values: Any, *, limited: bool = True) -> Float[np.ndarray, "..."]:
+        """`in_units` of one column; without `limited`, wherever the column's range ends."""
+        return in_units(self.columns[index], np.asarray(values), limited)
 
     def observation(self) -> Any:
         """The observation family for these columns: one if they share it, else a `Composite` by column."""

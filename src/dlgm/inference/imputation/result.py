@@ -1,15 +1,19 @@
 """What imputing gives: draws of every hole, and everything that they say."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dlgm.inference.imputation.pooling import Pooled, pool
 from dlgm.model import AbstractObservation
+
+if TYPE_CHECKING:
+    from dlgm.data.schema import Schema
 
 _UNMIXED = 1.1  # R-hat that says a cell has not mixed, if there are draws enough
 _NUMBERS = 5_000_000  # draws that are looked at together
@@ -27,7 +31,7 @@ class Imputation:
     """Draws of the holes. `imputation[i]` is the i-th completed data set, and `len(imputation)` how many there are.
 
     Answers have the shape `(n, x)` of the rows, with what was observed in its place. Cells are in the model's own
-    numbers; `Schema.decode` turns a completed data set into the user's table.
+    numbers; `in_units` turns all of them into the user's.
     """
 
     rows: Float[np.ndarray, "n x"] = field(repr=False)  # NaN in holes
@@ -109,6 +113,19 @@ class Imputation:
         modes = self._completed(self._modes())
         return np.select([kinds == "mode", kinds == "median"], [modes, self.median()], means)
 
+    def in_units(self, schema: "Schema") -> "Imputation":
+        """The same imputation with cells in the user's units, codes as they are: what means are to be taken of.
+
+        Where a column was straightened, the mean of its draws takes the place of the mean of their laws.
+        """
+        values, means = self.values.astype(np.float64), self.means.astype(np.float64)
+        for i, column in enumerate(schema.columns):
+            here = self.holes[:, 1] == i
+            values[here] = schema.in_units_of(i, self.values[here])
+            means[here] = values[here].mean(axis=1) if column.power is not None else schema.in_units_of(i, means[here])
+        known = np.stack([schema.in_units_of(i, self.rows[:, i], limited=False) for i in range(len(schema.columns))], 1)
+        return dataclasses.replace(self, rows=known, values=values, means=means)
+
     def pool(
         self,
         estimate: Callable[[Any], tuple[Any, Any]],
@@ -172,7 +189,7 @@ class Imputation:
         return np.sort(self.values, axis=1)
 
     def _completed(self, values: Float[np.ndarray, " h"], observed: float | None = None) -> Float[np.ndarray, "n x"]:
-        full = self.rows.copy() if observed is None else np.full(self.rows.shape, observed, np.float32)
+        full = self.rows.copy() if observed is None else np.full(self.rows.shape, observed, self.rows.dtype)
         full[~self.mask] = values
         return full
 

@@ -1,0 +1,225 @@
+"""A model of a DataFrame: asked and answered in the user's own columns, units and dtypes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Shaped
+
+from dlgm.artifact import ModelFileError, SavedModel, load_model, save_model
+from dlgm.data.schema import Schema, infer_schema
+from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
+from dlgm.inference.imputation.pooling import pool
+from dlgm.learning import AbstractWatcher, TrainingConfig, fit
+from dlgm.model import Model, preset
+from dlgm.sizing import recipe_for_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Cells = tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A trained model and the schema of the table it was trained on."""
+
+    saved: SavedModel
+    schema: Schema
+
+    @property
+    def model(self) -> Model:
+        """The model of encoded rows."""
+        return self.saved.model
+
+    def encode(self, frame: "pd.DataFrame", *, unknown: str = "error") -> Cells:
+        """Rows as the model's numbers, and which cells were observed.
+
+        `unknown` says what becomes of categories that were not there at fit: `error`, or `missing`.
+        """
+        return self.schema.encode(frame if unknown == "error" else self._without_unknown(frame))
+
+    def score(self, frame: "pd.DataFrame", *, num_samples: int = 1000, seed: int = 0) -> Likelihood:
+        """Importance-sampled log p of each row's observed cells, as a density in the user's units."""
+        values, mask = self.encode(frame)
+        found = log_likelihood(self.model, values, mask, num_samples=num_samples, key=jax.random.key(seed))
+        shift = self.schema.log_jacobian(values, mask)
+        return found._replace(log_p=found.log_p + shift, bound=found.bound + shift)
+
+    def latents(self, frame: "pd.DataFrame", *, seed: int = 0, unknown: str = "error") -> Float[np.ndarray, "n k"]:
+        """The posterior mean of each row's latents."""
+        values, mask = self.encode(frame, unknown=unknown)
+        return np.asarray(posterior_moments(self.model, values, mask, key=jax.random.key(seed)).mean, np.float64)
+
+    def sample(self, num: int, *, seed: int = 0) -> "pd.DataFrame":
+        """New rows."""
+        return self.schema.decode(np.asarray(sample(self.model, num, key=jax.random.key(seed)).rows), limited=True)
+
+    def impute(
+        self,
+        frame: "pd.DataFrame",
+        *,
+        draws: int = 100,
+        method: str = "resample",
+        seed: int = 0,
+        unknown: str = "error",
+        **settings: Any,
+    ) -> "TableImputation":
+        """Draws of the holes; `settings` are those of `dlgm.impute`.
+
+        By default draws are resampled from what the recognition model, which knows about holes, proposes.
+        """
+        values, mask = self.encode(frame, unknown=unknown)
+        if method == "resample" and self.saved.config.covariance == "cells":
+            settings = {"warm_up": 0, **settings}
+        found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
+        return TableImputation(frame, found.in_units(self.schema), self.schema)
+
+    def save(self, path: str | Path) -> None:
+        """Write one model file, as `dlgm fit` does."""
+        save_model(path, self.saved)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TableModel":
+        """Read a model file of a table."""
+        saved = load_model(path)
+        if "schema" not in saved.data:
+            raise ModelFileError(f"{path}: expected the model of a table; it has no schema.")
+        return cls(saved, Schema.from_dict(saved.data["schema"]))
+
+    def _without_unknown(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        known = {
+            column.name: frame[column.name].where(frame[column.name].isin(list(column.categories)))
+            for column in self.schema.columns
+            if column.categories is not None and column.name in frame
+        }
+        return frame.assign(**known)
+
+
+@dataclass(frozen=True, eq=False)
+class TableImputation:
+    """Completed copies of a table. What was observed is as it was, other columns included; only holes are filled."""
+
+    frame: "pd.DataFrame"
+    numbers: Imputation  # in the user's units, with codes for categories
+    schema: Schema
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, i: int) -> "pd.DataFrame":
+        return self._completed(self.numbers[i])
+
+    def __iter__(self) -> Iterator["pd.DataFrame"]:
+        return (self[i] for i in range(len(self)))
+
+    def best(self) -> "pd.DataFrame":
+        """One fill a hole: the mean of numbers, the most probable category, the median of counts and ordered codes."""
+        return self._completed(self.numbers.best())
+
+    def mean(self) -> "pd.DataFrame":
+        """Each cell's mean; of categories, the most probable one."""
+        return self._completed(np.where(self._unordered(), self.numbers.best(), self.numbers.mean()), rounded=False)
+
+    def median(self) -> "pd.DataFrame":
+        """Each cell's median; of categories, the most probable one."""
+        return self._completed(self.numbers.median())
+
+    def standard_deviation(self) -> "pd.DataFrame":
+        """Each number's standard deviation, zero where it was observed and NaN for categories."""
+        return self._plain(np.where(self._unordered(), np.nan, self.numbers.standard_deviation()))
+
+    def interval(self, level: float = 0.9) -> "tuple[pd.DataFrame, pd.DataFrame]":
+        """The ends of each number's interval; NaN for categories without an order, codes of those with one."""
+        low, high = self.numbers.interval(level)
+        return self._plain(low), self._plain(high)
+
+    def probabilities(self, name: str) -> "pd.DataFrame":
+        """The probability of each category of a column."""
+        import pandas as pd
+
+        column = self.schema.columns[self.schema.names.index(name)]
+        found = self.numbers.probabilities(self.schema.names.index(name))
+        return pd.DataFrame(found[:, : len(column.categories or ())], self.frame.index, list(column.categories or ()))
+
+    def pool(
+        self,
+        estimate: Callable[["pd.DataFrame"], tuple[Any, Any]],
+        *,
+        complete_degrees_of_freedom: float | int | None = None,
+    ) -> Pooled:
+        """Any estimate and its variance, over the completed tables, by Rubin's rules."""
+        return pool(self, estimate, complete_degrees_of_freedom)
+
+    def _unordered(self) -> Bool[np.ndarray, " x"]:
+        return np.array([c.kind == "categorical" or _is_text(c.categories) for c in self.schema.columns])
+
+    def _plain(self, values: Float[np.ndarray, "n x"]) -> "pd.DataFrame":
+        import pandas as pd
+
+        return pd.DataFrame(values, self.frame.index, self.schema.names)
+
+    def _completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> "pd.DataFrame":
+        cells = self.schema.to_frame(values, rounded=rounded).set_axis(self.frame.index)
+        filled = self.frame.copy()
+        for i, name in enumerate(self.schema.names):
+            holes = ~self.numbers.mask[:, i]
+            if holes.any():
+                # Categories that were not there at fit are no holes to the user: they stay.
+                here = holes & self.frame[name].isna().to_numpy() if self.frame[name].isna().any() else holes
+                filled[name] = _put(filled[name], cells[name], here)
+        return filled
+
+
+def _put(column: "pd.Series", cells: "pd.Series", here: Bool[np.ndarray, " n"]) -> "pd.Series":
+    """A column with some cells replaced, in its own dtype if that can hold them."""
+    import pandas as pd
+
+    new = cells[here]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        new = new.astype(column.dtype)
+    elif isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
+        new = new.astype(float).astype(column.dtype)
+    elif pd.api.types.is_integer_dtype(column.dtype) and not (new.astype(float) % 1 == 0).all():
+        column = column.astype("Float64")
+    elif column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
+        new = new.astype(object)
+    column = column.copy()
+    column.loc[here] = new.to_numpy(dtype=object if column.dtype == object else None)
+    return column
+
+
+def _is_text(categories: Sequence[Any] | None) -> bool:
+    return categories is not None and isinstance(categories[0], str)
+
+
+def fit_table(
+    frame: "pd.DataFrame",
+    *,
+    schema: Schema | None = None,
+    types: Mapping[str, str] | None = None,
+    model: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    watchers: Sequence[AbstractWatcher] = (),
+) -> TableModel:
+    """Train a model of a DataFrame, holes and all, with settings that suit its size.
+
+    **Arguments**
+
+    - `schema`, `types`: what is known of the columns; the rest is inferred: see `infer_schema`.
+    - `model`, `training`: settings of `ModelConfig` and `TrainingConfig` in place of those that are chosen.
+    """
+    known = infer_schema(frame, schema=schema, types=types)
+    values, mask = known.encode(frame)
+    observation = known.observation()
+    recipe = recipe_for_table(observation, values, mask, seed=seed)
+    config = preset("default", observation, **{**recipe.model, **(model or {})})
+    settings = TrainingConfig(**{**recipe.training, **(training or {}), "seed": seed})
+    fitted = fit(config, values, mask, config=settings, watchers=watchers)
+    described = {"name": "table", "shape": [], "schema": known.to_dict(), "missing": []}
+    history = {"config": settings.to_dict(), "summary": fitted.summary()}
+    return TableModel(SavedModel(fitted.model, config, described, history), known)

@@ -1,0 +1,308 @@
+"""The scikit-learn face: `DLGM`, a transformer and density model, and `DLGMImputer`, which fills holes.
+
+Both take arrays and DataFrames. The columns of a DataFrame keep their names, dtypes and units.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.impute import MissingIndicator
+from sklearn.utils import Tags
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_feature_names_in,
+    _check_n_features,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from dlgm.tables import TableImputation, TableModel, fit_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PROPOSALS = 1000  # of the latents behind each row
+_ROWS = 20_000  # that are filled at a time, so that their draws fit into memory
+
+
+class _TableEstimator(BaseEstimator):
+    """What both have in common: their settings, rows as a DataFrame, and training."""
+
+    latent: Any
+    hidden: Any
+    epochs: Any
+    learning_rate: Any
+    types: Any
+    random_state: Any
+    n_features_in_: int
+    table_: TableModel
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _as_frame(self, X: Any, *, reset: bool) -> "pd.DataFrame":
+        """Rows as a DataFrame whose columns are called x0, x1, .. or by their own names."""
+        import pandas as pd
+
+        if isinstance(X, pd.DataFrame):
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+            if not len(X) or not X.shape[1]:
+                raise ValueError(
+                    f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape={X.shape}) while a "
+                    "minimum of 1 is required."
+                )
+            return X.set_axis(list(map(str, X.columns)), axis=1)
+        array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+        return pd.DataFrame(np.asarray(array), columns=[f"x{i}" for i in range(array.shape[1])])
+
+    def _train(self, frame: "pd.DataFrame") -> None:
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        types = self.types
+        if isinstance(types, str):
+            types = {"*": types}
+        model = {"latent": _widths(self.latent), "hidden": _widths(self.hidden)}
+        training = {"epochs": self.epochs, "learning_rate": self.learning_rate}
+        self.table_ = fit_table(
+            frame, types=types, model=_given(model), training=_given(training), seed=self.seed_ % 2**31
+        )
+        self.n_iter_ = int(self.table_.saved.training["summary"]["epochs"])
+
+
+class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _TableEstimator):
+    """A deep latent Gaussian model of a table: density, samples, latents, and what belongs in the holes.
+
+    **Arguments**
+
+    - `latent`, `hidden`: numbers of latents and hidden units; `"auto"`: what suits the table's size.
+    - `epochs`, `learning_rate`: of training; `"auto"` as well.
+    - `types`: kinds by column name, in place of the inferred ones; a single kind for all columns.
+    - `num_samples`: importance samples a row for `score_samples`.
+    - `random_state`: a seed, from which everything follows.
+
+    Holes are NaN or pandas' own, and are summed out of likelihoods.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 2)) @ np.array([[1.0, 0.5], [0.0, 0.3]])
+    >>> model = DLGM(latent=1, epochs=2, random_state=0).fit(X)
+    >>> model.transform(X).shape, model.score_samples(X).shape, model.sample(3).shape
+    ((50, 1), (50,), (3, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        latent: Any = "auto",
+        hidden: Any = "auto",
+        epochs: Any = "auto",
+        learning_rate: Any = "auto",
+        types: str | Mapping[str, str] | None = None,
+        num_samples: int = 500,
+        random_state: Any = None,
+    ) -> None:
+        self.latent = latent
+        self.hidden = hidden
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.types = types
+        self.num_samples = num_samples
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the table's distribution; `y` is not looked at."""
+        frame = self._as_frame(X, reset=True)
+        self._is_frame = _is_frame(X)
+        self._train(frame)
+        self._n_features_out = self.table_.saved.config.latent[0]
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The posterior mean of each row's latents."""
+        check_is_fitted(self)
+        return self.table_.latents(self._as_frame(X, reset=False), seed=self.seed_)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Importance-sampled log density of each row's observed cells, in the user's units."""
+        check_is_fitted(self)
+        found = self.table_.score(self._as_frame(X, reset=False), num_samples=self.num_samples, seed=self.seed_)
+        return np.asarray(found.log_p, np.float64)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of `score_samples`."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """New rows, as a DataFrame if the model was fitted to one."""
+        check_is_fitted(self)
+        seed = self.seed_ if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+        rows = self.table_.sample(n_samples, seed=seed)
+        return rows if self._is_frame else rows.to_numpy(np.float64)
+
+    def impute(self, X: Any, draws: int = 100, **settings: Any) -> TableImputation:
+        """Completed copies of a table, with everything they say about each hole; `settings` are `dlgm.impute`'s."""
+        check_is_fitted(self)
+        return self.table_.impute(self._as_frame(X, reset=False), draws=draws, seed=self.seed_, **settings)
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file, which the command line reads too."""
+        check_is_fitted(self)
+        self.table_.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "DLGM":
+        """A fitted model from a file that `save` or `dlgm fit` wrote."""
+        table = TableModel.load(path)
+        model = cls(random_state=0)
+        model.table_, model.seed_, model._is_frame = table, 0, True
+        model._n_features_out = table.saved.config.latent[0]
+        model.n_features_in_ = len(table.schema.columns)
+        model.feature_names_in_ = np.array(table.schema.names, object)
+        return model
+
+
+class DLGMImputer(TransformerMixin, _TableEstimator):
+    """Fills the holes of a table, in place of `IterativeImputer` and `KNNImputer`, on rows seen in training or not.
+
+    **Arguments**
+
+    - `missing_values`: what stands for a hole; NaN, None and pandas' own always do.
+    - `fill`: `"best"`, the mean of numbers, the most probable category, the median of counts; or `"draw"`, one draw,
+      which keeps the columns' spread.
+    - `draws`: from which the best is found.
+    - `add_indicator`, `keep_empty_features`: as in scikit-learn.
+    - the others as in `DLGM`.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [4.0, 8.0]])
+    >>> DLGMImputer(latent=1, epochs=2, random_state=0).fit_transform(X)[:, 0].tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        missing_values: Any = np.nan,
+        fill: str = "best",
+        draws: int = 400,
+        latent: Any = "auto",
+        hidden: Any = "auto",
+        epochs: Any = "auto",
+        learning_rate: Any = "auto",
+        types: str | Mapping[str, str] | None = None,
+        add_indicator: bool = False,
+        keep_empty_features: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.missing_values = missing_values
+        self.fill = fill
+        self.draws = draws
+        self.latent = latent
+        self.hidden = hidden
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.types = types
+        self.add_indicator = add_indicator
+        self.keep_empty_features = keep_empty_features
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the distribution of the columns from what is there; `y` is not looked at."""
+        if self.fill not in ("best", "draw"):
+            raise ValueError(f"fill: expected best or draw; got {self.fill!r}.")
+        given = self._as_frame(X, reset=True)
+        frame = self._with_holes(given)
+        self.empty_ = frame.isna().all().to_numpy()
+        if self.empty_.all():
+            raise ValueError("Found array with 0 observed cell(s) while a minimum of 1 is required: all are missing.")
+        self.indicator_ = None
+        if self.add_indicator:
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(frame.isna().where(frame.isna(), 0.0))
+        self._train(frame.loc[:, ~self.empty_])
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The rows with their holes filled."""
+        check_is_fitted(self)
+        given = self._as_frame(X, reset=False)
+        frame = self._with_holes(given)
+        known = frame.loc[:, ~self.empty_]
+        filled = known.copy()
+        incomplete = known.isna().any(axis=1).to_numpy()
+        if incomplete.any():
+            filled = self._filled(known, np.flatnonzero(incomplete))
+        if self.keep_empty_features and self.empty_.any():
+            empty = {name: frame[name].where(frame[name].notna(), 0.0) for name in frame.columns[self.empty_]}
+            filled = filled.assign(**empty)[list(frame.columns)]
+        return self._out(X, frame, filled)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of what `transform` returns."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        kept = names if self.keep_empty_features else names[~self.empty_]
+        if self.indicator_ is None:
+            return kept
+        return np.concatenate([kept, [f"missingindicator_{name}" for name in names[self.indicator_.features_]]])
+
+    def _filled(self, frame: "pd.DataFrame", rows: np.ndarray) -> "pd.DataFrame":
+        import pandas as pd
+
+        parts = []
+        for start in range(0, len(rows), _ROWS):
+            some = frame.iloc[rows[start : start + _ROWS]]
+            draws = 1 if self.fill == "draw" else self.draws
+            thin = max(1, _PROPOSALS // draws)
+            found = self.table_.impute(some, draws=draws, seed=self.seed_, unknown="missing", thin=thin)
+            parts.append(found[0] if self.fill == "draw" else found.best())
+        filled = frame.copy()
+        new = pd.concat(parts)
+        for name in frame.columns:
+            column = filled[name].astype(new[name].dtype) if new[name].dtype != filled[name].dtype else filled[name]
+            column = column.copy()
+            column.iloc[rows] = new[name].to_numpy(dtype=object) if column.dtype == object else new[name].array
+            filled[name] = column
+        return filled
+
+    def _with_holes(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        missing = self.missing_values
+        if missing is None or (isinstance(missing, float) and np.isnan(missing)):
+            return frame
+        import pandas as pd
+
+        return frame if missing is pd.NA else frame.mask(frame == missing)
+
+    def _out(self, X: Any, frame: "pd.DataFrame", filled: "pd.DataFrame") -> Any:
+        """As a DataFrame for a DataFrame, else an array, with the indicator's columns after the others."""
+        if _is_frame(X):
+            names = [str(name) for name in X.columns]
+            back = dict(zip(names, X.columns, strict=True))
+            filled = filled.set_axis([back[name] for name in filled.columns], axis=1)
+        if self.indicator_ is not None:
+            holes = self.indicator_.transform(frame.isna().where(frame.isna(), 0.0))
+            if not _is_frame(X):
+                return np.hstack([filled.to_numpy(np.float64), holes.astype(np.float64)])
+            own = [f"missingindicator_{back[names[i]]}" for i in self.indicator_.features_]
+            return filled.assign(**{name: holes[:, i] for i, name in enumerate(own)})
+        return filled if _is_frame(X) else filled.to_numpy(np.float64)
+
+
+def _is_frame(X: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(X, pd.DataFrame)
+
+
+def _widths(value: Any) -> Any:
+    return (value,) if isinstance(value, int | np.integer) and not isinstance(value, bool) else value
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if not (isinstance(value, str) and value == "auto")}

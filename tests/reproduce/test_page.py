@@ -23,4 +23,5 @@ def test_a_section_without_an_end_is_refused(tmp_path):
 
 
 def test_a_table_is_markdown():
-    assert markdown_table(["a", "b"], [(1, None), ("x", 2.5)]) == "| a | b |\n| --- | --- |\n| 1 |  |\n| x | 2.5 |"
+    found = markdown_table(["a", "p(x|y)"], [(1, None), ("x", 2.5)])
+    assert found == "| a | p(x\\|y) |\n| --- | --- |\n| 1 |  |\n| x | 2.5 |"

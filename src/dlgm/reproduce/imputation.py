@@ -47,13 +47,17 @@ def prepared(data: Dataset) -> Dataset:
 
 
 def masks(data: Dataset, number: int, seed: int) -> dict[str, np.ndarray]:
-    """What is observed of so many rows, for each kind of holes."""
-    size = (number, data.test.shape[1])
+    """What is observed of so many rows, for each kind of holes. A pixel is hidden in all of its colours."""
     rng = np.random.default_rng(seed)
-    return {
-        name: hide_square(number, data.shape) if share is None else hide_at_random(size, share, rng)
-        for name, share in HOLES.items()
-    }
+    colours = data.shape[2] if len(data.shape) == 3 else 1
+    pixels = data.test.shape[1] // colours
+
+    def hidden(share: float | None) -> np.ndarray:
+        if share is None:
+            return hide_square(number, data.shape)
+        return np.repeat(hide_at_random((number, pixels), share, rng), colours, axis=1)
+
+    return {name: hidden(share) for name, share in HOLES.items()}
 
 
 def train(
@@ -124,7 +128,16 @@ def scores(
 
 def markdown(results: dict[str, dict[str, Any]]) -> str:
     """The numbers as a section of the results page."""
-    parts = ["## Imputation of images (fig. 5)"]
+    parts = [
+        "## Imputation of images (fig. 5)",
+        "F1 and wrong bits are of hidden pixels: each filled with its more probable value over 100 draws, or by a single "
+        "draw. The methods share what they start from, 50 steps of the plain chain. log p(missing given observed) is "
+        "log p(v) less log p(observed), both importance-sampled, mean and standard error over rows; where the effective "
+        "draws are few, log p(observed) is too low, and the difference is too high. An independent convolutional "
+        "reproduction reports F1 of 0.910, 0.854 and 0.720 with 40, 60 and 80 % gone by the plain chain, and 0.937, 0.886 "
+        "and 0.605 by a corrected chain with a cold start; how its images were made binary is not said, and F1 depends on "
+        "it. Here MNIST is cut at half of the brightest, and the binarised set is as it is.",
+    ]
     for name, found in results.items():
         trained_for = f"{found['epochs']} epochs ({found['seconds']:.0f} s), seed {found['settings']['seed']}"
         words = f"**{name}**: validation bound {found['valid_bound']:.2f} after {trained_for}."

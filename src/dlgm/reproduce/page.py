@@ -24,8 +24,12 @@ def put_section(page: Path, name: str, text: str) -> None:
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table; None is an empty cell, and numbers are as the caller formats them."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in line) + " |" for line in lines)
+    lines = [[_cell(value) for value in line] for line in (headings, *rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (lines[0], ["---"] * len(headings), *lines[1:]))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value).replace("|", "\\|")
 
 
 def provenance(seconds: float, settings: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ _HOMES = {
         "DiagonalGaussian",
         "FullGaussian",
         "LowRankGaussian",
+        "PrecisionGaussian",
         "RankOneGaussian",
         "as_gaussian",
         "kl_between_gaussians",
@@ -24,6 +25,7 @@ _HOMES = {
         "AbstractPosterior",
         "Bernoulli",
         "Categorical",
+        "CellRecognition",
         "Composite",
         "DiscretisedLogistic",
         "Gaussian",
@@ -68,6 +70,8 @@ _HOMES = {
         "mean_bound",
         "minibatch_free_energy",
     ),
+    "dlgm.estimators": ("DLGM", "DLGMImputer"),
+    "dlgm.tables": ("TableImputation", "TableModel", "fit_table"),
     "dlgm.inference": (
         "Embedding",
         "Imputation",
@@ -143,11 +147,13 @@ __all__ = sorted(_HOME_OF)
 if TYPE_CHECKING:
     from dlgm.artifact import *  # noqa: F403
     from dlgm.data import *  # noqa: F403
+    from dlgm.estimators import *  # noqa: F403
     from dlgm.gaussians import *  # noqa: F403
     from dlgm.inference import *  # noqa: F403
     from dlgm.learning import *  # noqa: F403
     from dlgm.model import *  # noqa: F403
     from dlgm.stochastic import *  # noqa: F403
+    from dlgm.tables import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

@@ -3,11 +3,11 @@
 Both take arrays and DataFrames. The columns of a DataFrame keep their names, dtypes and units.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils import Tags
@@ -22,8 +22,7 @@ from sklearn.utils.validation import (
 
 from dlgm.tables import TableImputation, TableModel, fit_table
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["DLGM", "DLGMImputer"]
 
 _PROPOSALS = 1000  # of the latents behind each row
 _ROWS = 20_000  # that are filled at a time, so that their draws fit into memory
@@ -48,10 +47,8 @@ class _TableEstimator(BaseEstimator):
         tags.input_tags.categorical = True
         return tags
 
-    def _as_frame(self, X: Any, *, reset: bool) -> "pd.DataFrame":
+    def _as_frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Rows as a DataFrame whose columns are called x0, x1, .. or by their own names."""
-        import pandas as pd
-
         if isinstance(X, pd.DataFrame):
             _check_feature_names(self, X, reset=reset)
             _check_n_features(self, X, reset=reset)
@@ -64,7 +61,7 @@ class _TableEstimator(BaseEstimator):
         array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
         return pd.DataFrame(np.asarray(array), columns=[f"x{i}" for i in range(array.shape[1])])
 
-    def _train(self, frame: "pd.DataFrame") -> None:
+    def _train(self, frame: pd.DataFrame) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         types = self.types
         if isinstance(types, str):
@@ -97,6 +94,7 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
     ((50, 1), (50,), (3, 2))
     """
 
+    # Settings are taken as they are, and looked at by `fit`, as scikit-learn will have it.
     def __init__(
         self,
         *,
@@ -104,8 +102,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         hidden: Any = "auto",
         epochs: Any = "auto",
         learning_rate: Any = "auto",
-        types: str | Mapping[str, str] | None = None,
-        num_samples: int = 500,
+        types: Any = None,
+        num_samples: Any = 500,
         random_state: Any = None,
     ) -> None:
         self.latent = latent
@@ -116,7 +114,7 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         self.num_samples = num_samples
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> "DLGM":
         """Learn the table's distribution; `y` is not looked at."""
         frame = self._as_frame(X, reset=True)
         self._is_frame = _is_frame(X)
@@ -190,15 +188,15 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
         self,
         *,
         missing_values: Any = np.nan,
-        fill: str = "best",
-        draws: int = 400,
+        fill: Any = "best",
+        draws: Any = 400,
         latent: Any = "auto",
         hidden: Any = "auto",
         epochs: Any = "auto",
         learning_rate: Any = "auto",
-        types: str | Mapping[str, str] | None = None,
-        add_indicator: bool = False,
-        keep_empty_features: bool = False,
+        types: Any = None,
+        add_indicator: Any = False,
+        keep_empty_features: Any = False,
         random_state: Any = None,
     ) -> None:
         self.missing_values = missing_values
@@ -213,7 +211,7 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
         self.keep_empty_features = keep_empty_features
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> "DLGMImputer":
         """Learn the distribution of the columns from what is there; `y` is not looked at."""
         if self.fill not in ("best", "draw"):
             raise ValueError(f"fill: expected best or draw; got {self.fill!r}.")
@@ -224,7 +222,7 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             raise ValueError("Found array with 0 observed cell(s) while a minimum of 1 is required: all are missing.")
         self.indicator_ = None
         if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(frame.isna().where(frame.isna(), 0.0))
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(_holes(frame))
         self._train(frame.loc[:, ~self.empty_])
         return self
 
@@ -252,9 +250,7 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             return kept
         return np.concatenate([kept, [f"missingindicator_{name}" for name in names[self.indicator_.features_]]])
 
-    def _filled(self, frame: "pd.DataFrame", rows: np.ndarray) -> "pd.DataFrame":
-        import pandas as pd
-
+    def _filled(self, frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
         parts = []
         for start in range(0, len(rows), _ROWS):
             some = frame.iloc[rows[start : start + _ROWS]]
@@ -271,22 +267,20 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             filled[name] = column
         return filled
 
-    def _with_holes(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+    def _with_holes(self, frame: pd.DataFrame) -> pd.DataFrame:
         missing = self.missing_values
         if missing is None or (isinstance(missing, float) and np.isnan(missing)):
             return frame
-        import pandas as pd
-
         return frame if missing is pd.NA else frame.mask(frame == missing)
 
-    def _out(self, X: Any, frame: "pd.DataFrame", filled: "pd.DataFrame") -> Any:
+    def _out(self, X: Any, frame: pd.DataFrame, filled: pd.DataFrame) -> Any:
         """As a DataFrame for a DataFrame, else an array, with the indicator's columns after the others."""
         if _is_frame(X):
             names = [str(name) for name in X.columns]
             back = dict(zip(names, X.columns, strict=True))
             filled = filled.set_axis([back[name] for name in filled.columns], axis=1)
         if self.indicator_ is not None:
-            holes = self.indicator_.transform(frame.isna().where(frame.isna(), 0.0))
+            holes = self.indicator_.transform(_holes(frame))
             if not _is_frame(X):
                 return np.hstack([filled.to_numpy(np.float64), holes.astype(np.float64)])
             own = [f"missingindicator_{back[names[i]]}" for i in self.indicator_.features_]
@@ -295,9 +289,12 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
 
 
 def _is_frame(X: Any) -> bool:
-    import pandas as pd
-
     return isinstance(X, pd.DataFrame)
+
+
+def _holes(frame: pd.DataFrame) -> np.ndarray:
+    """NaN in holes and zero elsewhere, which is all that an indicator needs to know."""
+    return np.where(frame.isna(), np.nan, 0.0)
 
 
 def _widths(value: Any) -> Any:

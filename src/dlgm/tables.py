@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float, Shaped
 
 from dlgm.artifact import ModelFileError, SavedModel, load_model, save_model
@@ -14,11 +15,11 @@ from dlgm.data.schema import Schema, infer_schema
 from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
 from dlgm.inference.imputation.pooling import pool
 from dlgm.learning import AbstractWatcher, TrainingConfig, fit
-from dlgm.model import Model, preset
+from dlgm.learning.linear_start import linear_start
+from dlgm.model import Model, ModelConfig, build_model, initialise, preset
 from dlgm.sizing import recipe_for_table
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["TableImputation", "TableModel", "fit_table"]
 
 Cells = tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]
 
@@ -35,32 +36,32 @@ class TableModel:
         """The model of encoded rows."""
         return self.saved.model
 
-    def encode(self, frame: "pd.DataFrame", *, unknown: str = "error") -> Cells:
+    def encode(self, frame: pd.DataFrame, *, unknown: str = "error") -> Cells:
         """Rows as the model's numbers, and which cells were observed.
 
         `unknown` says what becomes of categories that were not there at fit: `error`, or `missing`.
         """
         return self.schema.encode(frame if unknown == "error" else self._without_unknown(frame))
 
-    def score(self, frame: "pd.DataFrame", *, num_samples: int = 1000, seed: int = 0) -> Likelihood:
+    def score(self, frame: pd.DataFrame, *, num_samples: int = 1000, seed: int = 0) -> Likelihood:
         """Importance-sampled log p of each row's observed cells, as a density in the user's units."""
         values, mask = self.encode(frame)
         found = log_likelihood(self.model, values, mask, num_samples=num_samples, key=jax.random.key(seed))
         shift = self.schema.log_jacobian(values, mask)
         return found._replace(log_p=found.log_p + shift, bound=found.bound + shift)
 
-    def latents(self, frame: "pd.DataFrame", *, seed: int = 0, unknown: str = "error") -> Float[np.ndarray, "n k"]:
+    def latents(self, frame: pd.DataFrame, *, seed: int = 0, unknown: str = "error") -> Float[np.ndarray, "n k"]:
         """The posterior mean of each row's latents."""
         values, mask = self.encode(frame, unknown=unknown)
         return np.asarray(posterior_moments(self.model, values, mask, key=jax.random.key(seed)).mean, np.float64)
 
-    def sample(self, num: int, *, seed: int = 0) -> "pd.DataFrame":
+    def sample(self, num: int, *, seed: int = 0) -> pd.DataFrame:
         """New rows."""
         return self.schema.decode(np.asarray(sample(self.model, num, key=jax.random.key(seed)).rows), limited=True)
 
     def impute(
         self,
-        frame: "pd.DataFrame",
+        frame: pd.DataFrame,
         *,
         draws: int = 100,
         method: str = "resample",
@@ -74,7 +75,7 @@ class TableModel:
         """
         values, mask = self.encode(frame, unknown=unknown)
         if method == "resample" and self.saved.config.covariance == "cells":
-            settings = {"warm_up": 0, **settings}
+            settings = {"warm_up": 0, "chains": 1, **settings}
         found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
         return TableImputation(frame, found.in_units(self.schema), self.schema)
 
@@ -90,7 +91,7 @@ class TableModel:
             raise ModelFileError(f"{path}: expected the model of a table; it has no schema.")
         return cls(saved, Schema.from_dict(saved.data["schema"]))
 
-    def _without_unknown(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+    def _without_unknown(self, frame: pd.DataFrame) -> pd.DataFrame:
         known = {
             column.name: frame[column.name].where(frame[column.name].isin(list(column.categories)))
             for column in self.schema.columns
@@ -103,51 +104,49 @@ class TableModel:
 class TableImputation:
     """Completed copies of a table. What was observed is as it was, other columns included; only holes are filled."""
 
-    frame: "pd.DataFrame"
+    frame: pd.DataFrame
     numbers: Imputation  # in the user's units, with codes for categories
     schema: Schema
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, i: int) -> "pd.DataFrame":
+    def __getitem__(self, i: int) -> pd.DataFrame:
         return self._completed(self.numbers[i])
 
-    def __iter__(self) -> Iterator["pd.DataFrame"]:
+    def __iter__(self) -> Iterator[pd.DataFrame]:
         return (self[i] for i in range(len(self)))
 
-    def best(self) -> "pd.DataFrame":
+    def best(self) -> pd.DataFrame:
         """One fill a hole: the mean of numbers, the most probable category, the median of counts and ordered codes."""
         return self._completed(self.numbers.best())
 
-    def mean(self) -> "pd.DataFrame":
+    def mean(self) -> pd.DataFrame:
         """Each cell's mean; of categories, the most probable one."""
         return self._completed(np.where(self._unordered(), self.numbers.best(), self.numbers.mean()), rounded=False)
 
-    def median(self) -> "pd.DataFrame":
+    def median(self) -> pd.DataFrame:
         """Each cell's median; of categories, the most probable one."""
         return self._completed(self.numbers.median())
 
-    def standard_deviation(self) -> "pd.DataFrame":
+    def standard_deviation(self) -> pd.DataFrame:
         """Each number's standard deviation, zero where it was observed and NaN for categories."""
         return self._plain(np.where(self._unordered(), np.nan, self.numbers.standard_deviation()))
 
-    def interval(self, level: float = 0.9) -> "tuple[pd.DataFrame, pd.DataFrame]":
+    def interval(self, level: float = 0.9) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The ends of each number's interval; NaN for categories without an order, codes of those with one."""
         low, high = self.numbers.interval(level)
         return self._plain(low), self._plain(high)
 
-    def probabilities(self, name: str) -> "pd.DataFrame":
+    def probabilities(self, name: str) -> pd.DataFrame:
         """The probability of each category of a column."""
-        import pandas as pd
-
         column = self.schema.columns[self.schema.names.index(name)]
         found = self.numbers.probabilities(self.schema.names.index(name))
         return pd.DataFrame(found[:, : len(column.categories or ())], self.frame.index, list(column.categories or ()))
 
     def pool(
         self,
-        estimate: Callable[["pd.DataFrame"], tuple[Any, Any]],
+        estimate: Callable[[pd.DataFrame], tuple[Any, Any]],
         *,
         complete_degrees_of_freedom: float | int | None = None,
     ) -> Pooled:
@@ -157,12 +156,10 @@ class TableImputation:
     def _unordered(self) -> Bool[np.ndarray, " x"]:
         return np.array([c.kind == "categorical" or _is_text(c.categories) for c in self.schema.columns])
 
-    def _plain(self, values: Float[np.ndarray, "n x"]) -> "pd.DataFrame":
-        import pandas as pd
-
+    def _plain(self, values: Float[np.ndarray, "n x"]) -> pd.DataFrame:
         return pd.DataFrame(values, self.frame.index, self.schema.names)
 
-    def _completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> "pd.DataFrame":
+    def _completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> pd.DataFrame:
         cells = self.schema.to_frame(values, rounded=rounded).set_axis(self.frame.index)
         filled = self.frame.copy()
         for i, name in enumerate(self.schema.names):
@@ -174,10 +171,8 @@ class TableImputation:
         return filled
 
 
-def _put(column: "pd.Series", cells: "pd.Series", here: Bool[np.ndarray, " n"]) -> "pd.Series":
+def _put(column: pd.Series, cells: pd.Series, here: Bool[np.ndarray, " n"]) -> pd.Series:
     """A column with some cells replaced, in its own dtype if that can hold them."""
-    import pandas as pd
-
     new = cells[here]
     if isinstance(column.dtype, pd.CategoricalDtype):
         new = new.astype(column.dtype)
@@ -197,7 +192,7 @@ def _is_text(categories: Sequence[Any] | None) -> bool:
 
 
 def fit_table(
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     *,
     schema: Schema | None = None,
     types: Mapping[str, str] | None = None,
@@ -211,15 +206,27 @@ def fit_table(
     **Arguments**
 
     - `schema`, `types`: what is known of the columns; the rest is inferred: see `infer_schema`.
-    - `model`, `training`: settings of `ModelConfig` and `TrainingConfig` in place of those that are chosen.
+    - `model`, `training`: settings of `ModelConfig` and `TrainingConfig` in place of those that are chosen. With
+      `epochs` of 0 the model is left at its start, a factor analysis of the straightened columns.
     """
     known = infer_schema(frame, schema=schema, types=types)
     values, mask = known.encode(frame)
     observation = known.observation()
     recipe = recipe_for_table(observation, values, mask, seed=seed)
     config = preset("default", observation, **{**recipe.model, **(model or {})})
-    settings = TrainingConfig(**{**recipe.training, **(training or {}), "seed": seed})
-    fitted = fit(config, values, mask, config=settings, watchers=watchers)
+    asked = {**recipe.training, **(training or {}), "seed": seed}
+    if asked["epochs"] == 0:
+        trained, history = _start(config, values, mask, seed), {"summary": {"epochs": 0}}
+    else:
+        settings = TrainingConfig(**asked)
+        fitted = fit(config, values, mask, config=settings, watchers=watchers)
+        trained, history = fitted.model, {"config": settings.to_dict(), "summary": fitted.summary()}
     described = {"name": "table", "shape": [], "schema": known.to_dict(), "missing": []}
-    history = {"config": settings.to_dict(), "summary": fitted.summary()}
-    return TableModel(SavedModel(fitted.model, config, described, history), known)
+    return TableModel(SavedModel(trained, config, described, history), known)
+
+
+def _start(config: ModelConfig, values: np.ndarray, mask: np.ndarray | None, seed: int) -> Model:
+    if not (config.linear_path and config.covariance == "cells"):
+        raise ValueError("epochs: expected at least 1; only a model with linear_path and cells is worth its start.")
+    model = initialise(build_model(config, key=jax.random.key(seed)), values, mask)
+    return linear_start(model, values, mask, seed=seed)

@@ -78,9 +78,10 @@ class AbstractObservation(eqx.Module):
 
     def probabilities(self, outputs: ArrayLike) -> Float[Array, "x c"]:
         r"""$\pi(v_i = c \mid o)$ of the codes $c$ of every column; zero beyond its last, and in columns of numbers."""
-        codes = jnp.arange(max(self.levels, default=0))
-        log_p = jax.vmap(lambda c: self.log_prob(jnp.full(self.columns, c), outputs))(codes.astype(float))
-        return jnp.where(codes < jnp.asarray(self.levels)[:, None], jnp.exp(log_p).T, 0.0)
+        codes, levels = jnp.arange(max(self.levels, default=0)), jnp.asarray(self.levels)
+        # Columns that have no such code are masked: there, even a derivative might not be finite.
+        log_p = jax.vmap(lambda c: self.log_prob(jnp.full(self.columns, c, float), outputs, c < levels))(codes)
+        return jnp.where(codes < levels[:, None], jnp.exp(log_p).T, 0.0)
 
     def sample(self, outputs: ArrayLike, key: Key[Array, ""]) -> Float[Array, " x"]:
         r"""A draw $v \sim \pi(\cdot \mid o)$."""

@@ -1,0 +1,200 @@
+"""The scikit-learn face: its own checks, and what a table's user relies on."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dlgm import DLGM, DLGMImputer
+
+# Models that have hardly been trained propose badly for some rows, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore:resample:UserWarning")
+
+# Left at its start, a model needs no training loop to be compiled for each check's rows: the loop has tests of its own.
+QUICK: dict[str, Any] = {"latent": 1, "hidden": 4, "epochs": 0, "random_state": 0}
+
+
+# None is expected to fail.
+@parametrize_with_checks([DLGM(num_samples=5, **QUICK), DLGMImputer(draws=4, **QUICK)])
+def test_scikit_learn_s_own_checks(estimator, check):
+    check(estimator)
+
+
+def people(n=80, seed=0):
+    """A table of many dtypes, in which everything depends on one thing."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=n)
+    frame = pd.DataFrame(
+        {
+            "height": 170 + 10 * size + rng.normal(size=n),
+            "income": np.exp(size + 0.3 * rng.normal(size=n)) * 1000,
+            "children": pd.array(rng.poisson(np.exp(0.5 * size)), dtype="Int64"),
+            "city": np.where(size + 0.5 * rng.normal(size=n) > 0, "Rome", "Oslo").astype(object),
+            "grade": pd.Categorical.from_codes(np.digitize(size, [-1, 0, 1]), ["d", "c", "b", "a"], ordered=True),
+            "member": pd.array(size > 0.2, dtype="boolean"),
+        },
+        index=[f"p{i}" for i in range(n)],
+    )
+    holes = rng.uniform(size=frame.shape) < 0.2
+    return frame, frame.mask(holes)
+
+
+@pytest.fixture(scope="module")
+def imputer():
+    return DLGMImputer(epochs=3, hidden=8, draws=50, random_state=0).fit(people()[1])
+
+
+def test_tables_come_back_as_they_were_but_for_the_holes(imputer):
+    _, given = people()
+    filled = imputer.transform(given)
+    assert list(filled.columns) == list(given.columns)
+    assert filled.index.equals(given.index)
+    assert not filled.isna().any().any()
+    pd.testing.assert_series_equal(filled.dtypes, given.dtypes)
+    for name in given:
+        seen = given[name].notna()
+        pd.testing.assert_series_equal(filled[name][seen], given[name][seen])
+    assert set(filled["city"]) == {"Rome", "Oslo"}
+    assert (filled["children"] >= 0).all()
+    assert filled["income"].between(given["income"].min(), given["income"].max()).all()
+
+
+def test_fills_are_nearer_than_the_mean(imputer):
+    truth, given = people()
+    holes = given["height"].isna()
+    error = imputer.transform(given)["height"][holes] - truth["height"][holes]
+    assert np.mean(error**2) < 0.5 * np.mean((given["height"].mean() - truth["height"][holes]) ** 2)
+
+
+def test_new_rows_are_filled_each_by_itself(imputer):
+    _, new = people(n=30, seed=5)
+    whole = imputer.transform(new)
+    pd.testing.assert_frame_equal(imputer.transform(new.iloc[7:9]), whole.iloc[7:9])
+
+
+def test_a_category_never_seen_stays_and_tells_nothing(imputer):
+    _, new = people(n=5, seed=6)
+    new.loc["p0", "city"] = "Bern"
+    without = new.copy()
+    without.loc["p0", "city"] = None
+    filled = imputer.transform(new)
+    assert filled.loc["p0", "city"] == "Bern"
+    others = [name for name in new if name != "city"]
+    pd.testing.assert_frame_equal(filled[others], imputer.transform(without)[others])
+
+
+def test_a_draw_differs_from_the_best_and_keeps_the_dtypes():
+    _, given = people()
+    drawn = DLGMImputer(fill="draw", **QUICK).fit_transform(given)
+    best = DLGMImputer(fill="best", draws=20, **QUICK).fit_transform(given)
+    holes = given["height"].isna()
+    assert drawn["height"][holes].std() > best["height"][holes].std()
+    pd.testing.assert_series_equal(drawn.dtypes, given.dtypes)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping features:UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_it_stands_in_for_iterative_imputer():
+    X = load_breast_cancer().data[:120, :5].copy()
+    X[np.random.default_rng(0).uniform(size=X.shape) < 0.2] = np.nan
+    X[:, 3] = np.nan
+    asked: tuple[dict[str, Any], ...] = ({}, {"keep_empty_features": True}, {"add_indicator": True})
+    for settings in asked:
+        ours = DLGMImputer(draws=20, **settings, **QUICK).fit(X)
+        theirs = IterativeImputer(max_iter=1, **settings).fit(X)
+        assert ours.transform(X).shape == theirs.transform(X).shape
+        np.testing.assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+    X[np.isnan(X)] = -1.0
+    ours = DLGMImputer(missing_values=-1.0, draws=20, **QUICK).fit_transform(X)
+    assert ours.shape == (120, 4)
+    assert not (ours == -1).any()
+
+
+def test_pipelines_searches_and_columns():
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X, y = X.iloc[::4, :6], y[::4]
+    X = X.mask(np.random.default_rng(0).uniform(size=X.shape) < 0.3)
+    search = GridSearchCV(
+        make_pipeline(DLGMImputer(draws=20, **QUICK), LogisticRegression(max_iter=2000)),
+        {"dlgmimputer__latent": [1, 2]},
+        cv=2,
+    ).fit(X, y)
+    assert search.best_score_ > 0.8
+    some = make_column_transformer(
+        (DLGMImputer(draws=20, **QUICK), ["mean radius", "mean texture"]), remainder="drop"
+    ).set_output(transform="pandas")
+    assert list(some.fit_transform(X)) == ["dlgmimputer__mean radius", "dlgmimputer__mean texture"]
+    latents = make_pipeline(DLGM(**{**QUICK, "latent": 2}), Ridge()).fit(X, y)
+    assert latents.predict(X).shape == y.shape
+    copy = clone(DLGM(latent=3)).set_output(transform="pandas")
+    assert copy.get_params()["latent"] == 3
+
+
+def test_the_density_model_answers_in_the_user_s_units(tmp_path):
+    truth, given = people()
+    model = DLGM(epochs=2, hidden=8, num_samples=50, random_state=0).fit(given)
+    scores = model.score_samples(given)
+    assert scores.shape == (80,)
+    assert model.score(given) == pytest.approx(scores.mean())
+    # Heights in metres are a hundredth of those in centimetres: their density is a hundred times as high.
+    metres = given.assign(height=given["height"] / 100)
+    other = DLGM(epochs=2, hidden=8, num_samples=50, random_state=0).fit(metres).score_samples(metres)
+    seen = given["height"].notna()
+    np.testing.assert_allclose(other[seen] - scores[seen], np.log(100), atol=1e-2)
+    new = model.sample(200)
+    pd.testing.assert_series_equal(new.dtypes, given.dtypes)
+    assert new["height"].between(given["height"].min(), given["height"].max()).all()
+    model.save(tmp_path / "people.dlgm")
+    again = DLGM.load(tmp_path / "people.dlgm")
+    np.testing.assert_allclose(again.transform(given), model.transform(given), atol=1e-6)
+    found = model.impute(given, draws=40)
+    low, high = found.interval(0.9)
+    assert (low["height"] <= high["height"]).all()
+    chances = found.probabilities("grade")
+    assert list(chances) == ["d", "c", "b", "a"]
+    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-4)
+    pooled = found.pool(lambda frame: (frame["height"].mean(), frame["height"].var() / len(frame)))
+    assert abs(pooled.estimate - truth["height"].mean()) < 4 * pooled.standard_error
+    with pytest.raises(NotFittedError):
+        DLGM().score_samples(given)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (5, 1), (30, 2)])
+def test_tiny_tables_are_no_trouble(shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    X = np.concatenate([X, X[:1]])
+    X[0, 0] = np.nan
+    filled = DLGMImputer(draws=4, random_state=0, epochs=1).fit_transform(X)
+    assert np.isfinite(filled).all()
+
+
+def test_constant_columns_are_filled_with_their_value():
+    X = pd.DataFrame({"a": [3.0, 3.0, np.nan, 3.0] * 5, "b": np.arange(20.0)})
+    filled = DLGMImputer(draws=10, **QUICK).fit_transform(X)
+    assert (filled["a"] == 3).all()
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            pd.DataFrame({"when": pd.date_range("2020-01-01", periods=5)}),
+            "column 'when': expected numbers, truth",
+        ),
+        (pd.DataFrame({"name": [f"person {i}" for i in range(50)]}), "column 'name': expected numbers, or at most"),
+        (pd.DataFrame({"a": [np.inf, 1.0]}), "column 'a': expected finite numbers"),
+    ],
+)
+def test_what_cannot_be_modelled_is_named(frame, message):
+    with pytest.raises(ValueError, match=message):
+        DLGMImputer(**QUICK).fit(frame)

@@ -18,6 +18,7 @@ _HOMES = {
         "RankOneGaussian",
         "as_gaussian",
         "kl_between_gaussians",
+        "precision_factors",
     ),
     "dlgm.model": (
         "PRESETS",
@@ -116,6 +117,7 @@ _HOMES = {
         "list_datasets",
         "load_dataset",
         "read_column",
+        "read_frame",
         "read_schema",
         "read_table",
         "write_schema",

@@ -18,11 +18,19 @@ _FLOOR = -8.0  # lowest log density that a cell counts with: no single outlier s
 
 
 def recipe_for_table(
-    observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0
+    observation: AbstractObservation,
+    rows: np.ndarray,
+    mask: np.ndarray | None = None,
+    *,
+    num_rows: int | None = None,
+    seed: int = 0,
 ) -> Recipe:
-    """Settings for encoded rows of a table: a linear path that starts at factor analysis, and a hidden layer."""
-    n = len(rows)
-    few = np.linspace(0, n - 1, min(n, _ROWS)).astype(int)
+    """Settings for encoded rows of a table: a linear path that starts at factor analysis, and a hidden layer.
+
+    `num_rows` is how many there are, where `rows` are but some of them.
+    """
+    n = num_rows or len(rows)
+    few = np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(int)
     inputs = Inputs(observation, rows[few], None if mask is None else mask[few])
     batch = min(n, 128 if n < 10_000 else 256)
     steps = int(np.clip(2 * n, 800, 8_000))

@@ -73,11 +73,14 @@ class TableModel:
 
         By default draws are resampled from what the recognition model, which knows about holes, proposes.
         """
-        values, mask = self.encode(frame, unknown=unknown)
+        known = frame if unknown == "error" else self._without_unknown(frame)
+        values, mask = self.schema.encode(known)
         if method == "resample" and self.saved.config.covariance == "cells":
             settings = {"warm_up": 0, "chains": 1, **settings}
         found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
-        return TableImputation(frame, found.in_units(self.schema), self.schema)
+        # A category that was not there at fit is no hole to the user: it stays.
+        kept = None if unknown == "error" else frame[self.schema.names].notna().to_numpy()
+        return TableImputation(frame, found.in_units(self.schema), self.schema, kept)
 
     def save(self, path: str | Path) -> None:
         """Write one model file, as `dlgm fit` does."""
@@ -107,27 +110,28 @@ class TableImputation:
     frame: pd.DataFrame
     numbers: Imputation  # in the user's units, with codes for categories
     schema: Schema
+    kept: Bool[np.ndarray, "n x"] | None = None  # cells to leave alone even where the model saw a hole
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __getitem__(self, i: int) -> pd.DataFrame:
-        return self._completed(self.numbers[i])
+        return self.completed(self.numbers[i])
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         return (self[i] for i in range(len(self)))
 
     def best(self) -> pd.DataFrame:
         """One fill a hole: the mean of numbers, the most probable category, the median of counts and ordered codes."""
-        return self._completed(self.numbers.best())
+        return self.completed(self.numbers.best())
 
     def mean(self) -> pd.DataFrame:
         """Each cell's mean; of categories, the most probable one."""
-        return self._completed(np.where(self._unordered(), self.numbers.best(), self.numbers.mean()), rounded=False)
+        return self.completed(np.where(self._unordered(), self.numbers.best(), self.numbers.mean()), rounded=False)
 
     def median(self) -> pd.DataFrame:
         """Each cell's median; of categories, the most probable one."""
-        return self._completed(self.numbers.median())
+        return self.completed(self.numbers.median())
 
     def standard_deviation(self) -> pd.DataFrame:
         """Each number's standard deviation, zero where it was observed and NaN for categories."""
@@ -159,14 +163,14 @@ class TableImputation:
     def _plain(self, values: Float[np.ndarray, "n x"]) -> pd.DataFrame:
         return pd.DataFrame(values, self.frame.index, self.schema.names)
 
-    def _completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> pd.DataFrame:
+    def completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> pd.DataFrame:
+        """The table with numbers in the user's units in its holes."""
         cells = self.schema.to_frame(values, rounded=rounded).set_axis(self.frame.index)
         filled = self.frame.copy()
         for i, name in enumerate(self.schema.names):
-            holes = ~self.numbers.mask[:, i]
-            if holes.any():
-                # Categories that were not there at fit are no holes to the user: they stay.
-                here = holes & self.frame[name].isna().to_numpy() if self.frame[name].isna().any() else holes
+            here = ~self.numbers.mask[:, i]
+            here = here if self.kept is None else here & ~self.kept[:, i]
+            if here.any():
                 filled[name] = _put(filled[name], cells[name], here)
         return filled
 

@@ -164,9 +164,9 @@ def test_every_public_name_resolves():
 
 def test_public_names_are_listed_once():
     import dlgm as package
-    from dlgm import artifact, data, gaussians, inference, learning, model, stochastic
+    from dlgm import artifact, data, estimators, gaussians, inference, learning, model, stochastic, tables
 
-    rooms = (artifact, data, gaussians, inference, learning, model, stochastic)
+    rooms = (artifact, data, estimators, gaussians, inference, learning, model, stochastic, tables)
     exported = [name for room in rooms for name in room.__all__]
     assert len(set(exported)) == len(exported)
     assert set(package.__all__) == set(exported)

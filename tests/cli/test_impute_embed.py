@@ -172,3 +172,23 @@ def test_wrong_input_to_figures(tmp_path):
         with pytest.raises(UsageError) as caught:
             run("reproduce", *arguments, "--out", tmp_path / "new")
         assert message in str(caught.value)
+
+
+def test_other_columns_and_their_order_are_kept(people, tmp_path):
+    folder, frame = people
+    more = frame.assign(name=[f"person {i}" for i in range(60)], weight=1 / 3)[
+        ["name", "smokes", "height", "weight", "city", "children"]
+    ]
+    more.to_csv(tmp_path / "more.csv", index=False)
+    run("impute", tmp_path / "more.csv", "--model", folder / "people.dlgm", *FEW, "--out", tmp_path / "filled")
+    filled = pd.read_csv(tmp_path / "filled" / "best.csv")
+    assert list(filled.columns) == list(more.columns)
+    pd.testing.assert_frame_equal(filled[["name", "weight"]], more[["name", "weight"]])
+    assert not filled.isna().any().any()
+    more.to_parquet(tmp_path / "more.parquet")
+    run("impute", tmp_path / "more.parquet", "--model", folder / "people.dlgm", *FEW, "--out", tmp_path / "again")
+    again = pd.read_parquet(tmp_path / "again" / "best.parquet")
+    assert list(again.columns) == list(more.columns)
+    for name in ("height", "city"):
+        seen = more[name].notna()
+        assert (again[name][seen] == more[name][seen]).all()

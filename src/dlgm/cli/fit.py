@@ -170,7 +170,10 @@ def fit(
     from dlgm.model import preset as named
     from dlgm.recipes import recipe_for
 
+    is_table = rows.table is not None and preset == "default" and rows.table.shape is None
     recipe = recipe_for(data)
+    if is_table and covariance is None and structure is None and len(widths("--latent", latent) or (1,)) == 1:
+        recipe = _recipe_for_table(rows, seed)
     asked_model = {
         "latent": widths("--latent", latent),
         "hidden": widths("--hidden", hidden),
@@ -309,6 +312,14 @@ def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:
         "REINFORCE with leave-one-out baseline": Reinforce(LeaveOneOut()),
     }
     return gradient_signal_to_noise(model, part.values, estimators, part.mask, num_samples=2, key=key)
+
+
+def _recipe_for_table(rows: Any, seed: int) -> Any:
+    """What suits a table of this size; a source is judged by some thousand of its rows."""
+    from dlgm.sizing import recipe_for_table
+
+    seen = rows.train.first(5_000)
+    return recipe_for_table(rows.observation, seen.values, seen.mask, num_rows=len(rows.train), seed=seed)
 
 
 def _has_holes(part: Any) -> bool:

@@ -139,16 +139,19 @@ def impute(
         "warnings": words,
         "seconds": round(seconds, 1),
     }
+    told = found if part.schema is None else found.in_units(part.schema)
     if hide is not None:
-        result["hidden"] = _compared(found, truth, given & ~mask, level)
+        known = truth if part.schema is None else part.schema.in_units(truth, limited=False)
+        result["hidden"] = _compared(told, known, given & ~mask, level)
     out.mkdir(parents=True, exist_ok=True)
     with users_mistakes():
         each = max(1, draws // max(copies, 1))
-        tables = {"best": found.best()} | {f"copy-{i + 1}": found[i * each] for i in range(copies)}
+        tables = {"best": told.best()} | {f"copy-{i + 1}": told[i * each] for i in range(copies)}
         ending = _ending(data, part)
+        frame = _frame(data, part, reading)
         for name, values in tables.items():
-            write_atomically(out / f"{name}{ending}", _table(values, part, ending))
-    write_atomically(out / "cells.csv", _cells(found, part, level).to_csv(index=False, float_format="%.9g").encode())
+            write_atomically(out / f"{name}{ending}", _table(values, told, frame, part, ending))
+    write_atomically(out / "cells.csv", _cells(told, part, level).to_csv(index=False, float_format="%.9g").encode())
     write_atomically(out / "summary.json", to_json(result).encode())
     written = [f"best{ending}", *([f"copy-1{ending} to copy-{copies}{ending}"] if copies else []), "cells.csv"]
     if (images := images_of(saved)) is not None:
@@ -201,7 +204,7 @@ def _diagnosed(found: "Imputation") -> dict[str, Any]:
 
 
 def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", level: float) -> dict[str, Any]:
-    """How the fills of hidden cells compare with what was there, in the model's own numbers."""
+    """How the fills of hidden cells compare with what was there, in the user's units."""
     import numpy as np
 
     from dlgm.inference import OverImputation
@@ -241,21 +244,48 @@ def _ending(data: str, part: Part) -> str:
     return ".npy" if numbers and suffix not in (".csv", ".tsv", ".txt", ".data", ".dat") else ".csv"
 
 
-def _table(values: "np.ndarray", part: Part, ending: str) -> bytes:
+def _frame(data: str, part: Part, reading: dict[str, Any]) -> Any:
+    """The user's table with all of its columns, as it stands in the file; None for arrays and sets with a name."""
+    from dlgm.data import read_frame
+
+    if part.schema is None or not is_file(data):
+        return None
+    given = {name: value for name, value in reading.items() if value is not None}
+    frame = read_frame(data, part.schema, **given)
+    return None if frame is None else frame.iloc[: len(part)].reset_index(drop=True)
+
+
+def _table(values: "np.ndarray", told: "Imputation", frame: Any, part: Part, ending: str) -> bytes:
     from io import BytesIO
 
     import numpy as np
 
+    from dlgm.tables import TableImputation
+
     buffer = BytesIO()
-    frame = None if part.schema is None else part.schema.decode(values)
+    if frame is not None and part.schema is not None:
+        # Draws are made in single precision: further digits would say nothing.
+        rounded = np.where(told.mask, values, _significant(values))
+        table = TableImputation(frame, told, part.schema).completed(rounded)
+    else:
+        table = None if part.schema is None else part.schema.to_frame(values)
     if ending == ".npy":
-        np.save(buffer, values if frame is None else frame.to_numpy(np.float64), allow_pickle=False)
+        np.save(buffer, values if table is None else table.to_numpy(np.float64), allow_pickle=False)
         return buffer.getvalue()
-    assert frame is not None
+    assert table is not None
     if ending == ".parquet":
-        frame.to_parquet(buffer, index=False)
+        table.to_parquet(buffer, index=False)
         return buffer.getvalue()
-    return bytes(frame.to_csv(index=False, float_format="%.9g").encode())
+    return bytes(table.to_csv(index=False).encode())
+
+
+def _significant(values: "np.ndarray", digits: int = 7) -> "np.ndarray":
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = np.nan_to_num(digits - 1 - np.floor(np.log10(np.abs(values))), posinf=0, neginf=0)
+    unit = 10.0**places
+    return np.where(np.isfinite(unit) & (unit > 0), np.rint(values * unit) / unit, values)
 
 
 def _cells(found: "Imputation", part: Part, level: float) -> Any:
@@ -274,7 +304,7 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     )
     if part.schema is not None:
         # Means and ends of intervals stay between the values that a cell can have.
-        frames = {name: part.schema.decode(np.nan_to_num(t), rounded=name == "best") for name, t in tables.items()}
+        frames = {name: part.schema.to_frame(np.nan_to_num(t), rounded=name == "best") for name, t in tables.items()}
         tables = {name: frame.astype(object).to_numpy() for name, frame in frames.items()}
     names = np.array(part.schema.names if part.schema else [f"v{i}" for i in range(holes.shape[1])], object)
     columns: dict[str, Any] = {"row": row, "column": names[column]}
@@ -325,7 +355,7 @@ def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -
             typer.echo(
                 f"  {hidden['coverage']:.1%} of the numbers lie within their {level:.0%} intervals "
                 f"(standard error {hidden['coverage standard error']:.1%}); "
-                f"root mean squared error {hidden['root mean squared error']:.4g} in the model's units."
+                f"root mean squared error {hidden['root mean squared error']:.4g}."
             )
         if "share of wrong codes" in hidden:
             f1 = f"; F1 of ones {hidden['F1 of ones']:.3f}" if "F1 of ones" in hidden else ""

@@ -50,7 +50,7 @@ def sample(
     rows = drawn.means if means else drawn.rows
     buffer = BytesIO()
     if schema and out.suffix != ".png":
-        frame = schema.decode(rows, rounded=not means)
+        frame = schema.decode(rows, rounded=not means, limited=True)
         if out.suffix == ".npy":
             np.save(buffer, frame.to_numpy(), allow_pickle=False)
         else:

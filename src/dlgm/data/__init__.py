@@ -18,7 +18,7 @@ from dlgm.data.masks import hide_at_random, hide_square
 from dlgm.data.registry import Fetched, Located, fetch_datasets, find_dataset, list_datasets, load_dataset
 from dlgm.data.schema import Column, Schema, infer_schema, read_schema, write_schema
 from dlgm.data.source import ArraySource, RowSource
-from dlgm.data.table import Table, read_column, read_table
+from dlgm.data.table import Table, read_column, read_frame, read_table
 
 __all__ = [
     "ArraySource",
@@ -44,6 +44,7 @@ __all__ = [
     "list_datasets",
     "load_dataset",
     "read_column",
+    "read_frame",
     "read_schema",
     "read_table",
     "write_schema",

@@ -128,8 +128,6 @@ def read_table(
       the file, and the schema is learnt from at most 10,000 rows, evenly spaced.
     """
     path, key = _path_and_key(path, key)
-    names = () if schema is None else tuple(schema.names)
-    texts = [c.name for c in schema.columns if isinstance((c.categories or (0,))[0], str)] if schema else []
     how = Reading(
         key=key,
         delimiter=delimiter,
@@ -137,8 +135,7 @@ def read_table(
         header=header,
         encoding=encoding,
         missing=tuple(missing),
-        names=names,
-        texts=tuple(texts),
+        **_expected(schema),
         mmap=mmap,
     )
     read = _reader(path, how)
@@ -158,6 +155,25 @@ def read_table(
         raise SchemaError(f"{path}: {error}") from None
     notes = (*notes, *_nearly_numbers(schema, rows, missing), *_remarks(schema, values, mask))
     return Table(path.name, values, mask, schema, content.shape, notes, tuple(missing))
+
+
+def read_frame(path: str | Path, schema: Schema, *, missing: Sequence[str] = (), **reading: Any) -> Any:
+    """A table with all of its columns as they stand in the file, those of `schema` among them; None for an array.
+
+    `reading` says how, as for `read_table`.
+    """
+    path, key = _path_and_key(path, reading.pop("key", None))
+    how = Reading(key=key, missing=tuple(missing), **_expected(schema), **reading)
+    rows = _reader(path, how)(path, how).rows
+    return None if isinstance(rows, np.ndarray) else rows.set_axis([str(name) for name in rows.columns], axis=1)
+
+
+def _expected(schema: Schema | None) -> dict[str, Any]:
+    """What a schema tells the reader of a text file: names, and which columns hold texts."""
+    if schema is None:
+        return {}
+    texts = (column.name for column in schema.columns if isinstance((column.categories or (0,))[0], str))
+    return {"names": tuple(schema.names), "texts": tuple(texts)}
 
 
 def read_column(path: str | Path, name: str, **reading: Any) -> Shaped[np.ndarray, " n"]:

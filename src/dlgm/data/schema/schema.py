@@ -139,10 +139,13 @@ class Schema:
             total += own if mask is None else np.where(np.asarray(mask, bool)[:, i], own, 0.0)
         return total
 
-    def in_units(self, values: Any) -> Float[np.ndarray, "*lead x"]:
-        """A model's numbers as numbers in the user's units and ranges, codes as they are: what means are taken of."""
+    def in_units(self, values: Any, *, limited: bool = True) -> Float[np.ndarray, "*lead x"]:
+        """A model's numbers as numbers in the user's units, codes as they are: what means are taken of.
+
+        With `limited`, they stay in the columns' ranges.
+        """
         y = np.asarray(values)
-        return np.stack([self.in_units_of(i, y[..., i]) for i in range(len(self.columns))], axis=-1)
+        return np.stack([self.in_units_of(i, y[..., i], limited=limited) for i in range(len(self.columns))], axis=-1)
 
     def in_units_of(self, index: int, values: Any, *, limited: bool = True) -> Float[np.ndarray, "..."]:
         """`in_units` of one column; without `limited`, wherever the column's range ends."""

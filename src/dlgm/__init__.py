@@ -112,6 +112,8 @@ _HOMES = {
         "fetch_datasets",
         "find_dataset",
         "hide_at_random",
+        "hide_by_others",
+        "hide_by_themselves",
         "hide_square",
         "infer_schema",
         "list_datasets",

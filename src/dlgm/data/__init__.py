@@ -14,7 +14,7 @@ from dlgm.data.errors import (
     SchemaError,
     UnknownDatasetError,
 )
-from dlgm.data.masks import hide_at_random, hide_square
+from dlgm.data.masks import hide_at_random, hide_by_others, hide_by_themselves, hide_square
 from dlgm.data.registry import Fetched, Located, fetch_datasets, find_dataset, list_datasets, load_dataset
 from dlgm.data.schema import Column, Schema, infer_schema, read_schema, write_schema
 from dlgm.data.source import ArraySource, RowSource
@@ -39,6 +39,8 @@ __all__ = [
     "fetch_datasets",
     "find_dataset",
     "hide_at_random",
+    "hide_by_others",
+    "hide_by_themselves",
     "hide_square",
     "infer_schema",
     "list_datasets",

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import expit
 
 
 def hide_at_random(shape: tuple[int, int], share: float, rng: np.random.Generator) -> Bool[np.ndarray, "n x"]:
@@ -65,14 +64,18 @@ def _scaled(values: Float[np.ndarray, "n x"]) -> Float[np.ndarray, "n x"]:
     return (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
+def _chance(log_odds: Float[np.ndarray, "n x"]) -> Float[np.ndarray, "n x"]:
+    return 0.5 * (1 + np.tanh(log_odds / 2))
+
+
 def _hidden_by(odds: Float[np.ndarray, "n x"], share: float, rng: np.random.Generator) -> Bool[np.ndarray, "n x"]:
     """Cells stay where a coin with these log odds, moved by a constant in each column, says so."""
     low, high = np.full(odds.shape[1], -50.0), np.full(odds.shape[1], 50.0)
     for _ in range(60):  # the expected share rises with the constant: halve the interval it lies in
         middle = (low + high) / 2
-        above = expit(odds + middle).mean(axis=0) > share
+        above = _chance(odds + middle).mean(axis=0) > share
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return rng.random(odds.shape) >= expit(odds + (low + high) / 2)
+    return rng.random(odds.shape) >= _chance(odds + (low + high) / 2)
 
 
 def hide_square(num_rows: int, image: Sequence[int], side: float = 0.5) -> Bool[np.ndarray, "n x"]:

@@ -39,7 +39,7 @@ def people(n=80, seed=0):
         {
             "height": 170 + 10 * size + rng.normal(size=n),
             "income": np.exp(size + 0.3 * rng.normal(size=n)) * 1000,
-            "children": pd.array(rng.poisson(np.exp(0.5 * size)), dtype="Int64"),
+            "children": pd.array(1 + rng.poisson(np.exp(0.5 * size)), dtype="Int64"),
             "city": np.where(size + 0.5 * rng.normal(size=n) > 0, "Rome", "Oslo").astype(object),
             "grade": pd.Categorical.from_codes(np.digitize(size, [-1, 0, 1]), ["d", "c", "b", "a"], ordered=True),
             "member": pd.array(size > 0.2, dtype="boolean"),
@@ -160,6 +160,14 @@ def test_the_density_model_answers_in_the_user_s_units(tmp_path):
     found = model.impute(given, draws=40)
     low, high = found.interval(0.9)
     assert (low["height"] <= high["height"]).all()
+    seen = given["height"].notna()
+    pd.testing.assert_series_equal(low["height"][seen], given["height"][seen])
+    assert (found.standard_deviation()["height"][seen] == 0).all()
+    few = found.best()["children"].astype(
+        float
+    )  # a few whole numbers: an ordered column, whose codes are not its values
+    assert ((low["children"] <= few) & (few <= high["children"])).all()
+    assert high["city"].isna().all()
     chances = found.probabilities("grade")
     assert list(chances) == ["d", "c", "b", "a"]
     np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-4)

@@ -135,12 +135,15 @@ class TableImputation:
 
     def standard_deviation(self) -> pd.DataFrame:
         """Each number's standard deviation, zero where it was observed and NaN for categories."""
-        return self._plain(np.where(self._unordered(), np.nan, self.numbers.standard_deviation()))
+        drawn = np.stack([self._numbers(self.numbers[i]) for i in range(len(self))])
+        spread = drawn.std(axis=0, ddof=1 if len(self) > 1 else 0)
+        spread = np.where(self.numbers.mask & ~self._unordered(), 0.0, spread)
+        return pd.DataFrame(spread, self.frame.index, self.schema.names)
 
     def interval(self, level: float = 0.9) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The ends of each number's interval; NaN for categories without an order, codes of those with one."""
+        """The ends of each number's interval, which is the number itself where it was observed; NaN for texts."""
         low, high = self.numbers.interval(level)
-        return self._plain(low), self._plain(high)
+        return self._with_observed(low), self._with_observed(high)
 
     def probabilities(self, name: str) -> pd.DataFrame:
         """The probability of each category of a column."""
@@ -160,8 +163,25 @@ class TableImputation:
     def _unordered(self) -> Bool[np.ndarray, " x"]:
         return np.array([c.kind == "categorical" or _is_text(c.categories) for c in self.schema.columns])
 
-    def _plain(self, values: Float[np.ndarray, "n x"]) -> pd.DataFrame:
-        return pd.DataFrame(values, self.frame.index, self.schema.names)
+    def _numbers(self, values: Float[np.ndarray, "n x"]) -> Float[np.ndarray, "n x"]:
+        """Codes as the numbers that they stand for, and NaN if that is none."""
+        numbers = np.array(values, np.float64)
+        for i, (column, unordered) in enumerate(zip(self.schema.columns, self._unordered(), strict=True)):
+            if unordered:
+                numbers[:, i] = np.nan
+            elif column.categories is not None:
+                places = np.arange(len(column.categories))
+                numbers[:, i] = np.interp(numbers[:, i], places, np.asarray(column.categories, np.float64))
+        return numbers
+
+    def _with_observed(self, values: Float[np.ndarray, "n x"]) -> pd.DataFrame:
+        """Numbers in the holes, and the user's own, to the last digit, where there is none."""
+        numbers = pd.DataFrame(self._numbers(values), self.frame.index, self.schema.names)
+        for i, name in enumerate(self.schema.names):
+            if not self._unordered()[i]:
+                own = self.frame[name].astype("Float64").to_numpy(np.float64, na_value=np.nan)
+                numbers[name] = np.where(self.numbers.mask[:, i], own, numbers[name])
+        return numbers
 
     def completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> pd.DataFrame:
         """The table with numbers in the user's units in its holes."""

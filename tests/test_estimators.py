@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dlgm import DLGM, DLGMImputer
 
 # Models that have hardly been trained propose badly for some rows, and say so.
-pytestmark = pytest.mark.filterwarnings("ignore:resample:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:resample:UserWarning", "ignore:DLGMImputer:UserWarning")
 
 # Left at its start, a model needs no training loop to be compiled for each check's rows: the loop has tests of its own.
 QUICK: dict[str, Any] = {"latent": 1, "hidden": 4, "epochs": 0, "random_state": 0}

@@ -3,6 +3,7 @@
 Both take arrays and DataFrames. The columns of a DataFrame keep their names, dtypes and units.
 """
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dlgm.tables import TableImputation, TableModel, fit_table
 __all__ = ["DLGM", "DLGMImputer"]
 
 _PROPOSALS = 1000  # of the latents behind each row
+_FEW, _TOO_MANY = 5, 0.1  # proposals that a row's fills may rest on; the share of rows with fewer that is worth a word
 _ROWS = 20_000  # that are filled at a time, so that their draws fit into memory
 
 
@@ -256,7 +258,16 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             some = frame.iloc[rows[start : start + _ROWS]]
             draws = 1 if self.fill == "draw" else self.draws
             thin = max(1, _PROPOSALS // draws)
-            found = self.table_.impute(some, draws=draws, seed=self.seed_, unknown="missing", thin=thin)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "resample:")  # which speaks of settings that are not here
+                found = self.table_.impute(some, draws=draws, seed=self.seed_, unknown="missing", thin=thin)
+            few = int(np.sum(found.numbers.effective_sample_size < _FEW))
+            if few > _TOO_MANY * len(some):
+                warnings.warn(
+                    f"DLGMImputer: in {few:,} of {len(some):,} rows fills rest on fewer than {_FEW} of {_PROPOSALS:,} "
+                    "proposals, and are rough. Train for more epochs, or with fewer latents.",
+                    stacklevel=3,
+                )
             parts.append(found[0] if self.fill == "draw" else found.best())
         filled = frame.copy()
         new = pd.concat(parts)

@@ -79,8 +79,8 @@ class PrecisionGaussian(AbstractGaussian):
 def precision_factors(P: Matrix) -> tuple[Matrix, Matrix]:
     r"""$J$ and $J^{-1}$ with $J J^\top = P$, $J$ lower triangular, by elimination: $O(K^3)$.
 
-    In JAX's own operations, where `jnp.linalg.cholesky` calls LAPACK: inside a compiled program that call waits for
-    threads of the pool it runs on, and with few cores it has been seen to wait for ever.
+    In JAX's own operations, where `jnp.linalg.cholesky` calls LAPACK: a training step with that call hung once on two
+    cores, all threads waiting. It could not be made to happen again, so that the call is the cause is a suspicion.
     """
     K = P.shape[-1]
 

@@ -2,8 +2,7 @@
 
 The rows are encoded as the recognition model sees them, scaled, and given to factor analysis as if they were Gaussian;
 of Gaussian columns that is the exact optimum of a linear model. Its loadings become the linear path of the generative
-model, and its posterior that of a `CellRecognition`. Training then finds what is not linear, and cannot do worse than
-the start without the validation bound showing it.
+model, and its posterior that of a `CellRecognition`. Training then finds what is not linear.
 """
 
 import equinox as eqx

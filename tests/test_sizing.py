@@ -1,0 +1,34 @@
+import numpy as np
+
+from dlgm.learning.linear_start import Inputs
+from dlgm.model import Gaussian
+from dlgm.sizing import best_number_of_factors, recipe_for_table
+
+
+def table(factors, n=1000, x=12, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, factors)) @ rng.normal(size=(factors, x)) + 0.3 * rng.normal(size=(n, x))
+    return rows, rng.uniform(size=rows.shape) > 0.3
+
+
+def test_there_are_enough_factors_and_not_many_more():
+    # A factor too many costs next to nothing, so chance may prefer the next size; one too few would cost much.
+    for factors, either in ((1, (1, 2)), (4, (4, 6))):
+        rows, mask = table(factors)
+        assert best_number_of_factors(Inputs(Gaussian(12), rows, mask)) in either
+
+
+def test_columns_that_have_nothing_in_common_get_one():
+    rows = np.random.default_rng(0).normal(size=(500, 6))
+    assert best_number_of_factors(Inputs(Gaussian(6), rows, None)) == 1
+
+
+def test_training_grows_with_the_table():
+    steps = []
+    for n in (50, 1500, 20_000):
+        rows, mask = table(2, n=min(n, 2000))
+        recipe = recipe_for_table(Gaussian(12), rows, mask, num_rows=n)
+        steps.append(recipe.training["epochs"] * max(1, n // recipe.training["batch_size"]))
+        assert recipe.model["covariance"] == "cells"
+    assert steps == sorted(steps)
+    assert 700 < steps[0] < steps[-1] < 9000

@@ -15,7 +15,7 @@ class Density(Protocol):
     """A fitted model of rows."""
 
     def score_samples(self, rows: Any, *, seed: int = 0) -> Float[np.ndarray, " n"]:
-        """log p of each row: exact where that can be computed, and otherwise an estimate or bound that the class names."""
+        """The log-likelihood of each row: exact, or else the estimate or bound that the class names."""
         ...
 
     def sample(self, num: int, *, seed: int = 0) -> Shaped[np.ndarray, "num x"]:

@@ -15,12 +15,14 @@ from dlgm.data.schema import Schema, infer_schema
 from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
 from dlgm.inference.imputation.pooling import pool
 from dlgm.learning import AbstractWatcher, TrainingConfig, fit
+from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import linear_start
 from dlgm.model import Model, ModelConfig, build_model, initialise, preset
 from dlgm.sizing import recipe_for_table
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
 
+HIDDEN = 0.05  # share of the observed cells that early stopping is judged by
 Cells = tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]
 
 
@@ -243,7 +245,14 @@ def fit_table(
         trained, history = _start(config, values, mask, seed), {"summary": {"epochs": 0}}
     else:
         settings = TrainingConfig(**asked)
-        fitted = fit(config, values, mask, config=settings, watchers=watchers)
+        # A few cells are kept back to say when to stop: likelihood can grow while fills get worse.
+        seen = np.ones(values.shape, bool) if mask is None else mask
+        hidden = hide_some(seen, HIDDEN, seed=seed)
+        judge = None
+        if hidden.any():
+            mask = seen & ~hidden
+            judge = HiddenCells(observation, values, mask, hidden, key=jax.random.key(seed))
+        fitted = fit(config, values, mask, config=settings, judge=judge, watchers=watchers)
         trained, history = fitted.model, {"config": settings.to_dict(), "summary": fitted.summary()}
     described = {"name": "table", "shape": [], "schema": known.to_dict(), "missing": []}
     return TableModel(SavedModel(trained, config, described, history), known)

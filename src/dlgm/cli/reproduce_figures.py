@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,8 +115,8 @@ def imputation(
 
     results: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    for name in data or ["binarized-mnist", "mnist", "frey-faces", "svhn"]:
-        loaded = study.prepared(load_data(name, quiet=quiet))
+    for name in data or ["binarized-mnist", "mnist", "mnist-ink", "frey-faces", "svhn"]:
+        loaded = study.prepared(name, partial(load_data, quiet=quiet))
         watchers = _watcher(quiet or as_json)(name)
         model, summary = study.train(loaded, out, budget=budget, seed=seed, watchers=watchers)
         results[name] = summary

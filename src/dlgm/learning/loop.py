@@ -56,13 +56,14 @@ class Fitted:
 
     model: Model
     history: list[dict[str, Any]] = field(repr=False)
-    best_epoch: int  # the epoch whose weights `model` holds
+    best_epoch: int  # the epoch whose weights `model` holds; 0: it is where training started
     seconds: float
     stopped_early: bool
 
     def summary(self) -> dict[str, Any]:
         """The story in a few plain values, for JSON."""
-        best = self.history[self.best_epoch - 1]
+        # The start itself, as epoch 0, has no record of its own.
+        best = self.history[self.best_epoch - 1] if self.best_epoch else {"train_bound": None, "valid_bound": None}
         return {
             "best_epoch": self.best_epoch,
             "epochs": len(self.history),
@@ -82,6 +83,7 @@ def fit(
     valid_mask: Any = None,
     config: TrainingConfig = TrainingConfig(),
     objective: AbstractObjective | None = None,
+    judge: Callable[[Model], Any] | None = None,
     watchers: Sequence[AbstractWatcher] = (),
     mesh: Mesh | None = None,
     checkpoints: Checkpoints | None = None,
@@ -99,6 +101,8 @@ def fit(
     - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed; by default, what is not NaN. The bound is
       then one on the likelihood of the observed cells.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
+    - `judge`: in place of `valid`, a score of a model, higher is better, that says which weights to keep, those of the
+      start among them: `HiddenCells`, say. It stands in the history as `valid_bound`.
     - `mesh`: the devices to use; by default all, of all processes that `jax.distributed` has joined.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
     - `checkpoints`: where to save the run as it goes. A run that was stopped, however it was, ends with the same bits
@@ -125,7 +129,9 @@ def fit(
     """
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
     built = model if isinstance(model, Model) else build_model(model, key=key_model)
-    config.check_for(built.generative.observation.name, validated=valid is not None)
+    if valid is not None and judge is not None:
+        raise ValueError("judge: expected either valid rows or a judge; got both.")
+    config.check_for(built.generative.observation.name, validated=valid is not None or judge is not None)
     if isinstance(rows, np.memmap) and rows.ndim == 2:
         rows, mask = ArraySource(rows, mask), None
     elif jax.process_count() > 1 and not isinstance(rows, RowSource):
@@ -159,9 +165,17 @@ def fit(
     optimiser = config.make_optimiser(num_rows // batch_size * config.epochs)
     objective = objective or config.make_objective()
     # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter.
-    judge = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
+    bound = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
     state = replicated(start_state(model, optimiser, key_run), mesh)
     at = Snapshot(state, _copy(state.averaged), -np.inf, 0, [], 0.0)
+    if valid is not None:
+        held_out = replicated((valid, valid_mask), mesh)
+
+        def judge(model: Model) -> Any:
+            return mean_bound(model, *held_out, objective=bound, key=key_valid)
+
+    elif judge is not None:
+        at.best_bound = float(judge(state.averaged))
     with company(), ExitStack() as stack:
         if streamed:
             chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
@@ -183,8 +197,7 @@ def fit(
             feed=feed,
             steps_per_epoch=num_rows // batch_size,
             batch_size=batch_size,
-            held_out=None if valid is None else replicated((valid, valid_mask), mesh),
-            judge=partial(mean_bound, objective=judge, key=key_valid),
+            judge=judge,
             signals=stack.enter_context(Signals()) if checkpoints else Signals(),
             checkpoints=checkpoints,
             described={
@@ -221,7 +234,7 @@ def fit(
                 checkpoints.save(at, training.described)
             except CheckpointError as error:  # the run is done: what it has learned shall not be lost with its record
                 warnings.warn(str(error), stacklevel=2)
-    if not at.best_epoch:
+    if not at.best_epoch and judge is None:
         at.best, at.best_epoch = at.state.averaged, len(at.history)
     return Fitted(local(at.best), at.history, at.best_epoch, at.seconds, len(at.history) < config.epochs)
 
@@ -235,8 +248,7 @@ class _Training:
     feed: AbstractFeed
     steps_per_epoch: int
     batch_size: int
-    held_out: Any
-    judge: Callable[..., Any]
+    judge: Callable[[Model], Any] | None  # scores held-out rows or cells
     signals: Signals
     checkpoints: Checkpoints | None
     described: dict[str, Any]  # what must be the same for a run to be resumed
@@ -295,10 +307,10 @@ class _Training:
         return stop
 
     def _validate(self, at: Snapshot, epoch: int) -> float | None:
-        """The bound on the held-out rows, if this epoch looks at them; the best weights are kept."""
-        if self.held_out is None or (epoch % self.config.validate_every and epoch != self.config.epochs):
+        """The judge's score, if this epoch asks for it; the best weights are kept."""
+        if self.judge is None or (epoch % self.config.validate_every and epoch != self.config.epochs):
             return None
-        bound = float(self.judge(at.state.averaged, *self.held_out))
+        bound = float(self.judge(at.state.averaged))
         if not np.isfinite(bound):
             raise NonFiniteError(
                 f"Training stopped after epoch {epoch}: the bound on the validation rows is {bound}. They may "

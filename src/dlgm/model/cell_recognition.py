@@ -16,7 +16,7 @@ from jax import Array
 from jaxtyping import Float, Key
 
 from dlgm.gaussians import PrecisionGaussian, precision_factors
-from dlgm.model.networks import MLP, NONLINEARITIES, Affine
+from dlgm.model.networks import MLP, Affine
 from dlgm.model.observations.tame import tame
 from dlgm.model.posterior import AbstractPosterior, GaussianPosterior
 
@@ -44,12 +44,14 @@ class CellRecognition(eqx.Module):
     input_widths: tuple[int, ...] = eqx.field(static=True)
     sees_mask: bool = eqx.field(static=True)
 
-    def __init__(self, input_widths: tuple[int, ...], K: int, trunk: MLP | None, *, key: Key[Array, ""]) -> None:
+    def __init__(
+        self, input_widths: tuple[int, ...], K: int, trunk: MLP | None, num_features: int, *, key: Key[Array, ""]
+    ) -> None:
         i = sum(input_widths)
         self.weights = jax.random.normal(key, (i, K)) * (0.2 / K**0.5)
         self.gain, self.center = jnp.ones(i), jnp.zeros(i)
         self.trunk = trunk
-        self.head = None if trunk is None else Affine(len(trunk.layers[-1].bias), 2 * K, gain=0.0, key=key)
+        self.head = None if trunk is None else Affine(num_features, 2 * K, gain=0.0, key=key)
         self.input_widths, self.sees_mask = input_widths, True
 
     @property
@@ -67,7 +69,7 @@ class CellRecognition(eqx.Module):
         information = (seen * self.gain * (x[:i] - self.center)) @ self.weights
         own = jnp.zeros(K)
         if self.trunk is not None and self.head is not None:
-            eta, own = jnp.split(self.head(NONLINEARITIES[self.trunk.nonlinearity](self.trunk(x))), 2)
+            eta, own = jnp.split(self.head(self.trunk.features(x)), 2)
             information = information + eta
         precision = precision + jnp.diag(jnp.exp(tame(own, _LARGEST)))
         J, inverse = precision_factors(precision)

@@ -16,7 +16,7 @@ from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
 from dlgm.model.model import Model
-from dlgm.model.networks import MLP, NONLINEARITIES, gain_of
+from dlgm.model.networks import MLP, NONLINEARITIES, gain_of, width_before
 from dlgm.model.observations import AbstractObservation, observation_from_config
 from dlgm.model.recognition import RecognitionModel
 from dlgm.model.scales import SCALES
@@ -43,6 +43,7 @@ class ModelConfig:
     nonlinearity: str | Sequence[str] = "relu"  # of each T_l, by name
     activate_input: bool = False  # T_l(h) = A f(h) + b rather than A h + b when there is no hidden layer; T_0 too
     scale: str | Sequence[str] = "full"  # each G_l: full, diagonal or scalar
+    skip: bool = False  # every layer feeds T_0, not only the one next to the data
     linear_path: bool = False  # add a matrix times the input to each T_l, which then starts as an affine map
     covariance: str = "rank-one"  # of the posterior: diagonal, rank-one, rank-r, full or cells
     rank: int = 2  # r, for rank-r
@@ -79,6 +80,8 @@ class ModelConfig:
             fix("recognition_hidden", _widths("recognition_hidden", self.recognition_hidden))
         for name in (*self.nonlinearities, self.recognition_nonlinearity or "relu"):
             require_one_of("nonlinearity", name, NONLINEARITIES)
+        if self.activate_input and "gated" in self.nonlinearities:
+            raise ValueError("activate_input: a gated unit takes two numbers, and an input has one; choose another.")
         for name in self.scales:
             require_one_of("scale", name, SCALES)
         require_one_of("covariance", self.covariance, (*HEADS, CELLS))
@@ -92,7 +95,7 @@ class ModelConfig:
             if L > 1:
                 raise ValueError(f"covariance: `cells` is for one layer of latents; got {L}.")
             fix("sees_mask", True)  # that is what it is for
-        for name in ("sees_mask", "linear_path"):
+        for name in ("sees_mask", "linear_path", "skip"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name}: expected true or false; got {getattr(self, name)!r}.")
         if not isinstance(self.kappa, int | float) or not self.kappa > 0:
@@ -129,6 +132,7 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
     observation = observation_from_config(config.observation)
     key_generative, key_trunk, key_heads = jax.random.split(key, 3)
     L = len(config.latent)
+    inputs = (sum(config.latent), *config.latent[1:]) if config.skip else config.latent
     networks = tuple(
         MLP(
             num_in,
@@ -141,12 +145,10 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
             output_gain=0.2 if l == 0 else 1.0,
             key=jax.random.fold_in(key_generative, l),
         )
-        for l, (num_in, num_out) in enumerate(
-            zip(config.latent, (observation.num_outputs, *config.latent[:-1]), strict=True)
-        )
+        for l, (num_in, num_out) in enumerate(zip(inputs, (observation.num_outputs, *config.latent[:-1]), strict=True))
     )
     scales = tuple(SCALES[name](K) for name, K in zip(config.scales, config.latent, strict=True))
-    generative = GenerativeModel(networks, scales, observation, tuple(config.latent), float(config.kappa))
+    generative = GenerativeModel(networks, scales, observation, tuple(config.latent), float(config.kappa), config.skip)
 
     hidden = config.hiddens[0][::-1] if config.recognition_hidden is None else config.recognition_hidden
     nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]
@@ -156,16 +158,17 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
         trunk = MLP(
             num_inputs,
             hidden[:-1],
-            hidden[-1],
+            width_before(nonlinearity, hidden[-1]),
             nonlinearity=nonlinearity,
             output_gain=gain_of(nonlinearity),
             key=key_trunk,
         )
         if config.sees_mask:
             trunk = _blind_to_holes(trunk, observation)
-    if config.covariance == CELLS:
-        return Model(generative, CellRecognition(observation.input_widths, config.latent[0], trunk, key=key_heads))
     num_features = hidden[-1] if hidden else num_inputs
+    if config.covariance == CELLS:
+        cells = CellRecognition(observation.input_widths, config.latent[0], trunk, num_features, key=key_heads)
+        return Model(generative, cells)
     directed = config.structure == "directed" and L > 1
     above = [sum(config.latent[l + 1 :]) if directed else 0 for l in range(L)]
     joint = config.structure == "joint"

@@ -26,6 +26,7 @@ class GenerativeModel(eqx.Module):
     - `scales`: $G_1, \dots, G_L$.
     - `observation`: $\pi$.
     - `kappa`: the variance of the Gaussian prior on every generative parameter.
+    - `skip`: whether $T_0$ takes the states of all layers, $T_0(h_1, \dots, h_L)$.
     """
 
     networks: tuple[MLP, ...]
@@ -33,6 +34,7 @@ class GenerativeModel(eqx.Module):
     observation: AbstractObservation
     latent: tuple[int, ...] = eqx.field(static=True)
     kappa: float = eqx.field(static=True)
+    skip: bool = eqx.field(static=True, default=False)
 
     def split(self, xi: Float[Array, "*lead k"]) -> tuple[Float[Array, "..."], ...]:
         """The latents of each layer, 1 to L."""
@@ -64,7 +66,8 @@ class GenerativeModel(eqx.Module):
         A product fewer for each draw, where there are many. Its `states` are not those of this model: $h_L = \xi_L$.
         """
         top = self.networks[-1]
-        if top.activate_input or not isinstance(self.scales[-1], FullScale):
+        # What skips layers takes G as well.
+        if top.activate_input or (self.skip and len(self.latent) > 1) or not isinstance(self.scales[-1], FullScale):
             return self
         G = self.scales[-1].matrix
         maps = [lambda model: model.networks[-1].layers[0].weight]
@@ -77,7 +80,7 @@ class GenerativeModel(eqx.Module):
         )
 
     def _outputs_of_states(self, h: Float[Array, " k"]) -> Float[Array, " p"]:
-        return self.networks[0](self.split(h)[0])
+        return self.networks[0](h if self.skip else self.split(h)[0])
 
     def log_likelihood(
         self, v: Float[Array, " x"], xi: Float[Array, " k"], mask: Bool[Array, " x"] | None = None

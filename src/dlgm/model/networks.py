@@ -8,6 +8,13 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, Key
 
+
+def _gated(x: Array) -> Array:
+    r"""$a \, \sigma(g)$ of the two halves of a vector: a unit that says how much, and one that says whether."""
+    a, g = jnp.split(x, 2, axis=-1)
+    return a * jax.nn.sigmoid(g)
+
+
 # By name, since a model's config is stored in its file.
 NONLINEARITIES: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
@@ -19,11 +26,19 @@ NONLINEARITIES: dict[str, Callable[[Array], Array]] = {
     "gelu": jax.nn.gelu,
     "leaky-relu": jax.nn.leaky_relu,
     "identity": lambda x: x,
+    "gated": _gated,
 }
+
+
+def width_before(nonlinearity: str, width: int) -> int:
+    """How many numbers a non-linearity takes to give `width`: a gated unit takes two."""
+    return 2 * width if nonlinearity == "gated" else width
 
 
 def gain_of(nonlinearity: str) -> float:
     """The gain that makes up for what a non-linearity takes from the signal: rectifiers halve its square."""
+    if nonlinearity == "gated":
+        return 2.0  # a gate starts half open
     return 2**0.5 if nonlinearity in ("relu", "leaky-relu", "gelu", "silu", "elu") else 1.0
 
 
@@ -75,8 +90,9 @@ class MLP(eqx.Module):
         sizes = [num_in, *hidden, num_out]
         keys = jax.random.split(key, len(sizes) - 1)
         gains = [gain_of(nonlinearity)] * len(hidden) + [0.0 if linear_path else output_gain]
+        widths = [*(width_before(nonlinearity, width) for width in hidden), num_out]
         self.layers = tuple(
-            Affine(i, o, gain=gain, key=k) for i, o, gain, k in zip(sizes[:-1], sizes[1:], gains, keys, strict=True)
+            Affine(i, o, gain=gain, key=k) for i, o, gain, k in zip(sizes[:-1], widths, gains, keys, strict=True)
         )
         self.linear = None
         if linear_path:
@@ -92,3 +108,7 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = f(layer(x))
         return self.layers[-1](x) + direct
+
+    def features(self, x: Float[Array, " i"]) -> Float[Array, " f"]:
+        """The output with the non-linearity on top, for other networks to build on."""
+        return NONLINEARITIES[self.nonlinearity](self(x))

@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 from dlgm.gaussians import BlockGaussian
 from dlgm.model.heads import AbstractHead
-from dlgm.model.networks import MLP, NONLINEARITIES
+from dlgm.model.networks import MLP
 from dlgm.model.posterior import AbstractPosterior, DirectedPosterior, GaussianPosterior
 
 
@@ -36,9 +36,7 @@ class RecognitionModel(eqx.Module):
 
     def __call__(self, x: Float[Array, " i"]) -> AbstractPosterior:
         """The posterior for one encoded row."""
-        features = x
-        if self.trunk is not None:
-            features = NONLINEARITIES[self.trunk.nonlinearity](self.trunk(x))
+        features = x if self.trunk is None else self.trunk.features(x)
         if self.directed:
             return DirectedPosterior(features, self.heads)
         gaussians = [head(features) for head in self.heads]

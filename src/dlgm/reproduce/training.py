@@ -47,11 +47,11 @@ def trained(
     return Trained(saved, fitted.summary())
 
 
-def binarised(data: Dataset) -> Dataset:
-    """Grey images in black and white, at half of the brightest; binary ones as they are."""
+def binarised(data: Dataset, above: int = 127) -> Dataset:
+    """Grey images in black and white, by default at half of the brightest; binary ones as they are."""
     if data.family == "bernoulli":
         return data
-    bits = {split: (getattr(data, split) > 127).astype(np.uint8) for split in ("train", "valid", "test")}
+    bits = {split: (getattr(data, split) > above).astype(np.uint8) for split in ("train", "valid", "test")}
     return dataclasses.replace(data, **bits, family="bernoulli")
 
 

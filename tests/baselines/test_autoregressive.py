@@ -1,6 +1,7 @@
 """The network under NADE and EoNADE, against the definition written out in loops."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 
 from dlgm.baselines.autoregressive import AutoregressiveNetwork
 
-NONLINEARITIES = {
+NONLINEARITIES: dict[str, Any] = {
     "relu": lambda a: np.maximum(a, 0),
     "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
     "tanh": np.tanh,

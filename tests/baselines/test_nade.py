@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from tests.baselines.test_autoregressive import every_row, log_p_by_hand
 # Columns 0 and 1 agree, 3 is their exclusive or with 2: what no model of independent columns can say.
 BITS = np.random.default_rng(0).integers(0, 2, size=(200, 2)).astype(np.uint8)
 ROWS = np.stack([BITS[:, 0], BITS[:, 0], BITS[:, 1], BITS[:, 0] ^ BITS[:, 1]], axis=1)
-SETTINGS = {"hidden": 8, "epochs": 100, "batch_size": 20, "learning_rate": 0.05}
+SETTINGS: dict[str, Any] = {"hidden": 8, "epochs": 100, "batch_size": 20, "learning_rate": 0.05}
 
 
 class Epochs(AbstractWatcher):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from dlgm.baselines.autoregressive import AutoregressiveNetwork
 
@@ -115,12 +116,17 @@ def test_samples_have_the_frequencies_of_the_model():
     assert (np.abs(found - p) < 4 * np.sqrt(p * (1 - p) / n)).all()
 
 
-def test_columns_start_near_their_means():
+def test_columns_start_at_their_means():
     # With the readout's weights away, each column is a coin of its own.
     means = jnp.array([0.1, 0.5, 0.8])
     network = AutoregressiveNetwork(means, hidden=4, key=jax.random.key(0))
-    logits = network.readout_bias
-    np.testing.assert_allclose(1 / (1 + np.exp(-np.asarray(logits))), means, rtol=1e-6)
-    assert float(network.penalty(2.0)) == pytest.approx(
-        sum(float(np.sum(np.asarray(leaf) ** 2)) for leaf in jax.tree.leaves(network)) / 4, rel=1e-5
-    )
+    np.testing.assert_allclose(1 / (1 + np.exp(-np.asarray(network.readout_bias))), means, rtol=1e-6)
+
+
+def test_penalty_is_minus_the_log_density_of_the_prior(x64):
+    # Up to its constant: N(0, kappa) at each of the 3 * 4 + 4 + 3 * 4 + 3 parameters.
+    network, kappa = random_network(3), 2.0
+    theta = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(network)])
+    assert theta.shape == (31,)
+    log_prior = np.sum(scipy.stats.norm.logpdf(theta, scale=kappa**0.5) + 0.5 * np.log(2 * np.pi * kappa))
+    assert float(network.penalty(kappa)) == pytest.approx(-log_prior, rel=1e-12)

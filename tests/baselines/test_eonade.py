@@ -91,10 +91,13 @@ def test_training_learns_every_order():
         assert -np.log(4) - 0.05 < score < -np.log(4) + 0.01
 
 
-@pytest.mark.parametrize("ordering", [[0, 1, 2], [0, 1, 2, 2], [[0, 1, 2, 3]]])
-def test_an_ordering_that_is_none_is_refused(density, ordering):
-    with pytest.raises(ValueError, match="ordering: expected the columns 0 to 3, each once; got "):
-        density.score_samples(every_row(X), ordering=ordering)
+@pytest.mark.parametrize(
+    ("ordering", "got"),
+    [([0, 1, 2], r"\[0 1 2\]"), ([0, 1, 2, 2], r"\[0 1 2 2\]"), ([[0, 1, 2, 3]], r"\[\[0 1 2 3\]\]")],
+)
+def test_an_ordering_that_is_none_is_refused(density, ordering, got):
+    with pytest.raises(ValueError, match=rf"ordering: expected the columns 0 to 3, each once; got {got}\."):
+        density.sample(1, ordering=ordering)
 
 
 def test_bad_settings_are_refused():

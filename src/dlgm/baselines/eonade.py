@@ -90,10 +90,10 @@ class EoNADEDensity(AbstractBinaryDensity):
         if ordering is None:
             return self.orders
         order = np.asarray(ordering)
-        if not np.array_equal(np.sort(order, axis=None), np.arange(self.num_columns)) or order.ndim != 1:
+        if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(self.num_columns)):
             raise ValueError(
-                f"ordering: expected the columns 0 to {self.num_columns - 1}, each once; got {np.shape(order)} values"
-                f"{' with others among them or twice the same' if order.shape == (self.num_columns,) else ''}."
+                f"ordering: expected the columns 0 to {self.num_columns - 1}, each once; "
+                f"got {np.array2string(order, threshold=10)}."
             )
         return order[None].astype(np.int32)
 

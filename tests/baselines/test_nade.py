@@ -64,7 +64,9 @@ def test_the_same_seed_gives_the_same_model_and_an_interrupted_run_ends_alike(tm
 
     with pytest.raises(RuntimeError, match="as if killed"):
         run(watchers=[Failing()])
-    resumed = run()
+    seen = Epochs()
+    resumed = run(watchers=[seen])
+    assert seen.records[0]["epoch"] == 20
     assert resumed.order == shuffled.order
     np.testing.assert_array_equal(resumed.network.weights, shuffled.network.weights)
 

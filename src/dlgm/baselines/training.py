@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float, Key, UInt8
 
-from dlgm.model import AbstractObservation, AbstractTrainable, Bernoulli
+from dlgm.model import AbstractObservation, Bernoulli
+from dlgm.model.trainable import AbstractTrainable
 from dlgm.names import require_one_of, require_whole
 
 if TYPE_CHECKING:

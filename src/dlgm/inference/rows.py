@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Key, Shaped, UInt32
 
 from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.keys import quick_key
-from dlgm.model import AbstractTrainable
+from dlgm.model.trainable import AbstractTrainable
 
 _READ = 2048  # rows of a source held at a time
 

@@ -18,7 +18,7 @@ from dlgm.files import to_json
 from dlgm.learning.mesh import by_first
 from dlgm.learning.step import State
 from dlgm.locking import only_one
-from dlgm.model import AbstractTrainable
+from dlgm.model.trainable import AbstractTrainable
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm checkpoint", 1

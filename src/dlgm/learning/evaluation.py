@@ -7,7 +7,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Key, Shaped
 
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
-from dlgm.model import AbstractTrainable
+from dlgm.model.trainable import AbstractTrainable
 
 _BLOCK = 500  # rows evaluated at a time: what memory grows with
 

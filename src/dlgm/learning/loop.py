@@ -28,7 +28,8 @@ from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, repl
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
-from dlgm.model import AbstractTrainable, Model, ModelConfig, build_model, initialise
+from dlgm.model import Model, ModelConfig, build_model, initialise
+from dlgm.model.trainable import AbstractTrainable
 
 _ADVICE = (
     "The data may hold values far outside the usual range: scale the columns, or take a family with heavier tails.",

@@ -11,7 +11,8 @@ from jax import Array
 from jaxtyping import Bool, Float, Key
 
 from dlgm.learning.noise import Noise
-from dlgm.model import AbstractTrainable, Model
+from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 from dlgm.stochastic import AbstractEstimator, Pathwise
 
 

@@ -15,7 +15,7 @@ from dlgm.keys import quick_key
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import over_rows
 from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
-from dlgm.model import AbstractTrainable
+from dlgm.model.trainable import AbstractTrainable
 
 # Why a step was refused: the place of each flag in Info.causes.
 CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the update of the parameters")

@@ -23,13 +23,11 @@ from dlgm.model.observations import (
 from dlgm.model.posterior import AbstractPosterior
 from dlgm.model.presets import PRESETS, preset
 from dlgm.model.recognition import RecognitionModel
-from dlgm.model.trainable import AbstractTrainable
 
 __all__ = [
     "PRESETS",
     "AbstractObservation",
     "AbstractPosterior",
-    "AbstractTrainable",
     "Bernoulli",
     "Categorical",
     "CellRecognition",

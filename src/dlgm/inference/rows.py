@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Key, Shaped, UInt32
 
 from dlgm.data.source import ArraySource, RowSource, rows_named
 from dlgm.keys import quick_key
-from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 
 _READ = 2048  # rows of a source held at a time
 
 
 def as_rows(
-    model: Model, rows: Any, mask: Any, name: str = "rows", start: int = 0
+    model: AbstractTrainable, rows: Any, mask: Any, name: str = "rows", start: int = 0
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can be asked about and their mask, or a message that says why not.
 
@@ -27,7 +27,7 @@ def as_rows(
     saves memory; everything else becomes float32. `start` is the number of the first row, for messages.
     """
     rows = np.asarray(rows)
-    observation = model.generative.observation
+    observation = model.observation
     if rows.ndim != 2 or rows.shape[1] != observation.columns:
         hint = " Flatten images first." if rows.ndim > 2 else " Put one row into a list." if rows.ndim == 1 else ""
         raise ValueError(f"{name}: expected (n, {observation.columns}) values; got shape {rows.shape}.{hint}")
@@ -86,7 +86,7 @@ def blocks(
 
 
 def map_rows(
-    model: Model,
+    model: AbstractTrainable,
     f: Callable[..., Any],
     rows: Any,
     mask: Any,

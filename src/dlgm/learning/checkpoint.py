@@ -18,7 +18,7 @@ from dlgm.files import to_json
 from dlgm.learning.mesh import by_first
 from dlgm.learning.step import State
 from dlgm.locking import only_one
-from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm checkpoint", 1
@@ -35,7 +35,7 @@ class Snapshot:
     """A run between two steps: all that changes while it goes on."""
 
     state: State
-    best: Model  # the weights with the best validation bound so far
+    best: AbstractTrainable  # the weights with the best validation bound so far
     best_bound: float
     best_epoch: int
     history: list[dict[str, Any]]

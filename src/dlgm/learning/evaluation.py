@@ -7,14 +7,14 @@ from jax import Array
 from jaxtyping import Bool, Float, Key, Shaped
 
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
-from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 
 _BLOCK = 500  # rows evaluated at a time: what memory grows with
 
 
 @eqx.filter_jit
 def bounds(
-    model: Model,
+    model: AbstractTrainable,
     rows: Shaped[Array, "n x"],
     mask: Bool[Array, "n x"] | None = None,
     *,
@@ -32,7 +32,7 @@ def bounds(
 
 
 def mean_bound(
-    model: Model,
+    model: AbstractTrainable,
     rows: Shaped[Array, "n x"],
     mask: Bool[Array, "n x"] | None = None,
     *,

@@ -29,6 +29,7 @@ from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
 from dlgm.model import Model, ModelConfig, build_model, initialise
+from dlgm.model.trainable import AbstractTrainable
 
 _ADVICE = (
     "The data may hold values far outside the usual range: scale the columns, or take a family with heavier tails.",
@@ -44,7 +45,7 @@ _PATIENCE_OF_SIGNALS = 0.5  # seconds of steps between two looks at the clock an
 class NonFiniteError(ArithmeticError):
     """Training met a value that is not finite and stopped. `model` holds the last good weights."""
 
-    def __init__(self, message: str, step: int, model: Model) -> None:
+    def __init__(self, message: str, step: int, model: Any) -> None:
         super().__init__(message)
         self.step = step
         self.model = model
@@ -54,7 +55,7 @@ class NonFiniteError(ArithmeticError):
 class Fitted:
     """A trained model and the story of its training."""
 
-    model: Model
+    model: Any  # of the make that was given; for a ModelConfig, a Model
     history: list[dict[str, Any]] = field(repr=False)
     best_epoch: int  # the epoch whose weights `model` holds; 0: it is where training started
     seconds: float
@@ -75,7 +76,7 @@ class Fitted:
 
 
 def fit(
-    model: Model | ModelConfig,
+    model: AbstractTrainable | ModelConfig,
     rows: Any,
     mask: Any = None,
     *,
@@ -97,7 +98,8 @@ def fit(
     **Arguments**
 
     - `model`: a model to train further, or a `ModelConfig` to build one from and start at the data's own means,
-      or, with its `linear_path` and `cells`, at a factor analysis.
+      or, with its `linear_path` and `cells`, at a factor analysis. A model of another make than ours is any
+      `AbstractTrainable`, and comes with an `objective` of its own.
     - `rows`, `mask`: data of shape `(n, x)`, and what of it was observed; by default, what is not NaN. The bound is
       then one on the likelihood of the observed cells.
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
@@ -128,10 +130,15 @@ def fit(
     (0.7, True)
     """
     key_model, key_run, key_valid = jax.random.split(jax.random.key(config.seed), 3)
-    built = model if isinstance(model, Model) else build_model(model, key=key_model)
+    built: Any = build_model(model, key=key_model) if isinstance(model, ModelConfig) else model
+    if objective is None and not isinstance(built, Model):
+        raise ValueError(
+            f"objective: expected one that is made for a {type(built).__name__}; got none. Those that the config can "
+            "name are for a Model."
+        )
     if valid is not None and judge is not None:
         raise ValueError("judge: expected either valid rows or a judge; got both.")
-    config.check_for(built.generative.observation.name, validated=valid is not None or judge is not None)
+    config.check_for(built.observation.name, validated=valid is not None or judge is not None)
     if isinstance(rows, np.memmap) and rows.ndim == 2:
         rows, mask = ArraySource(rows, mask), None
     elif jax.process_count() > 1 and not isinstance(rows, RowSource):
@@ -342,7 +349,7 @@ class _Training:
 
 
 @jax.jit
-def _copy(model: Model) -> Model:
+def _copy(model: AbstractTrainable) -> AbstractTrainable:
     """Arrays of its own, for the steps will take over the ones they are given."""
     return jax.tree.map(jnp.copy, model)
 
@@ -376,7 +383,7 @@ def _digest(rows: Shaped[np.ndarray, "k x"], mask: Bool[np.ndarray, "k x"] | Non
     return digest.hexdigest()[:16]
 
 
-def _make(model: Model) -> str:
+def _make(model: AbstractTrainable) -> str:
     """By which a model's make is known again: its parts, their settings and shapes."""
     shapes = [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in jax.tree.leaves_with_path(model)]
     return hashlib.sha256(f"{shapes} {_without_addresses(model)}".encode()).hexdigest()[:16]
@@ -388,7 +395,7 @@ def _without_addresses(value: Any) -> str:
 
 
 def _as_data(
-    name: str, rows: Any, mask: Any, *, model: Model, start: int = 0
+    name: str, rows: Any, mask: Any, *, model: AbstractTrainable, start: int = 0
 ) -> tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]:
     """Rows the model can learn from: at least one, and without a mask that says nothing."""
     rows, mask = as_rows(model, rows, mask, name, start)

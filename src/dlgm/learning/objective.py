@@ -1,6 +1,7 @@
 """What training minimises: the free energy of one row, and the mini-batch form over the data."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,6 +12,7 @@ from jaxtyping import Bool, Float, Key
 
 from dlgm.learning.noise import Noise
 from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 from dlgm.stochastic import AbstractEstimator, Pathwise
 
 
@@ -23,12 +25,15 @@ class Terms(eqx.Module):
 
 
 class AbstractObjective(eqx.Module):
-    """A loss for one row. The caller batches it, scales it and adds the parameters' prior."""
+    """A loss for one row. The caller batches it, scales it and adds the parameters' prior.
+
+    An objective knows the make of its models: those of this room are for a `Model`.
+    """
 
     @abstractmethod
     def __call__(
         self,
-        model: Model,
+        model: Any,
         v: Float[Array, " x"],
         mask: Bool[Array, " x"] | None = None,
         *,
@@ -96,7 +101,7 @@ class FreeEnergy(AbstractObjective):
 
 def minibatch_free_energy(
     objective: AbstractObjective,
-    model: Model,
+    model: AbstractTrainable,
     rows: Float[Array, "n x"],
     mask: Bool[Array, "n x"] | None,
     *,
@@ -119,7 +124,7 @@ def minibatch_free_energy(
 
     terms = jax.vmap(one)(rows, mask, keys)
     weight = num_rows / rows.shape[0]
-    return weight * jnp.sum(terms.loss) + model.generative.penalty(), terms
+    return weight * jnp.sum(terms.loss) + model.penalty(), terms
 
 
 def noisy_inputs(

@@ -15,7 +15,7 @@ from dlgm.keys import quick_key
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import over_rows
 from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
-from dlgm.model import Model
+from dlgm.model.trainable import AbstractTrainable
 
 # Why a step was refused: the place of each flag in Info.causes.
 CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the update of the parameters")
@@ -36,8 +36,8 @@ class Info(eqx.Module):
 class State(eqx.Module):
     """What the next step needs."""
 
-    model: Model
-    averaged: Model  # a running average of the model's parameters: what is evaluated and kept
+    model: AbstractTrainable
+    averaged: AbstractTrainable  # a running average of the model's parameters: what is evaluated and kept
     optimiser: PyTree
     key: Key[Array, ""]  # of the whole run; steps and epochs fold their number into it
     step: Int[Array, ""]
@@ -79,16 +79,16 @@ Batches = Resident | Chunk
 Run = Callable[[State, Batches, Int[Array, ""] | int], State]
 
 
-def start_state(model: Model, optimiser: optax.GradientTransformation, key: Key[Array, ""]) -> State:
+def start_state(model: AbstractTrainable, optimiser: optax.GradientTransformation, key: Key[Array, ""]) -> State:
     """The state before the first step. Every array is a fresh one, for the steps take them over."""
 
     @jax.jit
-    def start(model: Model, key: Key[Array, ""]) -> State:
-        def copy() -> Model:
+    def start(model: AbstractTrainable, key: Key[Array, ""]) -> State:
+        def copy() -> AbstractTrainable:
             return jax.tree.map(jnp.copy, model)
 
         zero = jnp.zeros(())
-        info = Info(zero, zero, jnp.zeros(model.recognition.num_groups), zero, zero, zero, zero)
+        info = Info(zero, zero, jnp.zeros(model.num_groups), zero, zero, zero, zero)
         causes = jnp.zeros(len(CAUSES), bool)
         return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), info, causes)
 
@@ -123,7 +123,7 @@ def make_run(
         key = jax.random.fold_in(noises, state.step)
         beta = config.beta(state.step.astype(jnp.float32), num_steps)
 
-        def loss(model: Model) -> tuple[Float[Array, ""], PyTree]:
+        def loss(model: AbstractTrainable) -> tuple[Float[Array, ""], PyTree]:
             total, terms = minibatch_free_energy(
                 objective, model, rows, mask, num_rows=num_rows, beta=beta, noise=noise, key=key
             )
@@ -134,7 +134,7 @@ def make_run(
             loss=value,
             reconstruction=jnp.mean(terms.reconstruction),
             kl=jnp.mean(terms.kl, axis=0),
-            prior=state.model.generative.penalty() / num_rows,
+            prior=state.model.penalty() / num_rows,
             gradient_norm=optax.tree.norm(gradient),
             beta=beta,
             learning_rate=jnp.asarray(rates(state.step)),
@@ -148,7 +148,7 @@ def make_run(
         state = eqx.tree_at(lambda s: s.causes, state, causes)
         return jax.lax.cond(state.sound, take, lambda state, *_: state, state, gradient, now)
 
-    def take(state: State, gradient: Model, now: Info) -> State:
+    def take(state: State, gradient: AbstractTrainable, now: Info) -> State:
         """The state after a step along a finite gradient."""
         if config.clip:
             shorter = jnp.minimum(1, config.clip / now.gradient_norm)

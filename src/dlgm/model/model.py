@@ -1,17 +1,18 @@
 """A generative model and the recognition model that inverts it."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float
 
 from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
+from dlgm.model.observations import AbstractObservation
 from dlgm.model.posterior import AbstractPosterior
 from dlgm.model.recognition import RecognitionModel
+from dlgm.model.trainable import AbstractTrainable
 
 
-class Model(eqx.Module):
+class Model(AbstractTrainable):
     r"""A deep latent Gaussian model: $p(v, \xi)$ and $q(\xi \mid v)$.
 
     A plain pytree of arrays. `build_model` makes one from a `ModelConfig`, `fit` trains it.
@@ -19,6 +20,20 @@ class Model(eqx.Module):
 
     generative: GenerativeModel
     recognition: RecognitionModel | CellRecognition
+
+    @property
+    def observation(self) -> AbstractObservation:
+        """The generative model's."""
+        return self.generative.observation
+
+    @property
+    def num_groups(self) -> int:
+        """The recognition model's: one for each layer, or a single one for a joint posterior."""
+        return self.recognition.num_groups
+
+    def penalty(self) -> Float[Array, ""]:
+        """The prior of the generative parameters; the recognition model has none."""
+        return self.generative.penalty()
 
     def encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> Float[Array, " i"]:
         """A row as the recognition model sees it: finite numbers, in the family's own coordinate, zero in holes."""

@@ -1,6 +1,10 @@
 """The models that the paper compares with, each usable alone."""
 
+from dlgm.baselines.baseline import Baseline, Density
+from dlgm.baselines.bernoulli_mixture import BernoulliMixture
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.baselines.gaussian_factor_analysis import GaussianFactorAnalysis
+from dlgm.baselines.latent import BERNOULLI_FACTOR_ANALYSIS, NLGBN, WAKE_SLEEP, LatentBaseline
 from dlgm.baselines.mixture_of_bernoullis import (
     MixtureOfBernoullis,
     em_step,
@@ -9,7 +13,15 @@ from dlgm.baselines.mixture_of_bernoullis import (
 )
 
 __all__ = [
+    "BERNOULLI_FACTOR_ANALYSIS",
+    "NLGBN",
+    "WAKE_SLEEP",
+    "Baseline",
+    "BernoulliMixture",
+    "Density",
     "FactorAnalysis",
+    "GaussianFactorAnalysis",
+    "LatentBaseline",
     "MixtureOfBernoullis",
     "em_step",
     "fit_factor_analysis",

@@ -26,6 +26,9 @@ class WakeSleep(AbstractObjective):
 
     - `num_samples`: draws of $\xi$, and dreams, a row.
 
+    It can get stuck where latents are not used: dreams that do not depend on $\xi'$ teach $q$ the prior, and draws from
+    the prior teach the generative model to do without them. Small models with an unlucky seed do.
+
     The prior of $\xi$ has no parameters, so the weight of the KL (`beta`, the warm-up) changes the value alone. Noise
     at the recognition model's input is added to dreams as well, and a dream has the holes of its row.
 

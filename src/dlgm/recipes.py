@@ -28,7 +28,7 @@ RECIPES: dict[str, Recipe] = {
             "validate_every": 5,
         },
     ),
-    # The row "best" of `dlgm reproduce table1`. It begins as the recipe above, and may leave it as better ones are found.
+    # The row "best" of `dlgm reproduce table1`: as the recipe above until a better one is found.
     "best": Recipe(
         {"latent": (50, 50), "hidden": (200, 200), "structure": "directed"},
         {

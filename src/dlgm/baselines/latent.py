@@ -91,8 +91,8 @@ class LatentDensity:
         save_model(path, SavedModel(self.model, self.config, dict(data or {}), self.training))
 
 
-# Those of the paper's table 1. Factor analysis has the 100 latents of fig. 2c; wake-sleep has the model of the DLGM rows,
-# so that only the learning differs; of NLGBN's size the paper says nothing.
+# Those of the paper's table 1. Factor analysis has the 100 latents of fig. 2c; wake-sleep has the model of the DLGM
+# rows, so that only the learning differs; of NLGBN's size the paper says nothing.
 BERNOULLI_FACTOR_ANALYSIS = LatentBaseline(
     "bernoulli-factor-analysis",
     training={"epochs": 200, "learning_rate": 2e-3, "drop_out": 0.25, "validate_every": 5},

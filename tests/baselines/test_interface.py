@@ -14,6 +14,7 @@ from dlgm.baselines import (
     BernoulliMixture,
     Density,
     GaussianFactorAnalysis,
+    LatentBaseline,
     fit_mixture_of_bernoullis,
 )
 from dlgm.learning import AbstractWatcher
@@ -70,6 +71,8 @@ def test_a_baseline_fits_scores_and_samples(name):
     # Columns of a kind go together in the rows, and so in the samples.
     assert np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1] > 0.3
 
+    if isinstance(baseline, LatentBaseline):
+        assert density.training["config"]["seed"] == 3
     again = baseline.fit(TRAIN, VALID, seed=3)
     np.testing.assert_array_equal(again.score_samples(TEST, seed=1), scores)
     np.testing.assert_array_equal(again.sample(300, seed=1), drawn)

@@ -74,7 +74,9 @@ def test_numbers_are_those_of_the_models_that_were_kept(done):
     _, out, _, _ = done
     test = load_dataset("digits").test
     found = record(done, "factor-analysis")["found"]
-    scored = log_likelihood(load_model(out / found["model"]).model, test, num_samples=100, key=jax.random.key(0))
+    saved = load_model(out / found["model"])
+    assert (saved.data["name"], saved.training["config"]["seed"]) == ("digits", 0)
+    scored = log_likelihood(saved.model, test, num_samples=100, key=jax.random.key(0))
     assert found["nats"] == pytest.approx(-scored.log_p.mean(), rel=1e-6)
     assert found["standard_error"] == pytest.approx(scored.log_p.std(ddof=1) / np.sqrt(250), rel=1e-4)
     assert found["monte_carlo_error"] == pytest.approx(np.sqrt((scored.standard_error**2).sum()) / 250, rel=1e-4)

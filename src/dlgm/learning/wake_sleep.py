@@ -26,11 +26,12 @@ class WakeSleep(AbstractObjective):
 
     - `num_samples`: draws of $\xi$, and dreams, a row.
 
-    It can get stuck where latents are not used: dreams that do not depend on $\xi'$ teach $q$ the prior, and draws from
-    the prior teach the generative model to do without them. Small models with an unlucky seed do.
+    From a random start it gets stuck where latents are not used, at independent columns: dreams that hardly depend on
+    $\xi'$ teach $q$ the prior, and draws from the prior teach the generative model to do without them. So while the KL
+    is brought in, $\beta < 1$, the recognition model follows the free energy too, with weight $1 - \beta$. After the
+    warm-up, or without one, it is wake-sleep alone.
 
-    The prior of $\xi$ has no parameters, so the weight of the KL (`beta`, the warm-up) changes the value alone. Noise
-    at the recognition model's input is added to dreams as well, and a dream has the holes of its row.
+    Noise at the recognition model's input is added to dreams as well, and a dream has the holes of its row.
 
     >>> import jax, jax.numpy as jnp
     >>> from dlgm.learning import WakeSleep
@@ -59,8 +60,10 @@ class WakeSleep(AbstractObjective):
         """The free energy of one row, with the gradient of both phases."""
         key_wake, key_sleep = jax.random.split(key)
         # Wake: with q frozen, dF = -d log p(v, xi) at a draw, for neither the KL nor log p(xi) has such parameters.
-        frozen = Model(model.generative, jax.lax.stop_gradient(model.recognition))
-        awake = FreeEnergy(self.num_samples)(frozen, v, mask, beta=beta, noise=noise, key=key_wake)
+        # q is frozen at beta = 1; before, a share of the gradient passes.
+        frozen = jax.lax.stop_gradient(model.recognition)
+        q = jax.tree.map(lambda p, at: at + (1 - beta) * (p - at), model.recognition, frozen)
+        awake = FreeEnergy(self.num_samples)(Model(model.generative, q), v, mask, beta=beta, noise=noise, key=key_wake)
 
         # Sleep: -log q(xi' | v') of dreams, for its gradient alone.
         def surprise(k: Key[Array, ""]) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 if TYPE_CHECKING:
-    from dlgm.learning import AbstractWatcher
+    from dlgm.learning import AbstractWatcher, Checkpoints
 
 
 @runtime_checkable
@@ -28,7 +28,16 @@ class Baseline(Protocol):
     """Settings of a model, from which `fit` makes a `Density`. The same settings, rows and seed make the same one."""
 
     def fit(
-        self, rows: Any, valid: Any = None, *, seed: int = 0, watchers: "Sequence[AbstractWatcher]" = ()
+        self,
+        rows: Any,
+        valid: Any = None,
+        *,
+        seed: int = 0,
+        watchers: "Sequence[AbstractWatcher]" = (),
+        checkpoints: "Checkpoints | None" = None,
     ) -> Density:
-        """A model of the rows; where `valid` rows are given and training is gradual, the best one by them."""
+        """A model of the rows; where `valid` rows are given and training is gradual, the best one by them.
+
+        What takes long goes on from `checkpoints` if it was cut short; what does not has no use for them.
+        """
         ...

@@ -60,7 +60,7 @@ def fit(
     structure: Annotated[str | None, typer.Option(help="Over layers: factorised, joint or directed.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data at most.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows in a step.")] = None,
-    objective: Annotated[str | None, typer.Option(help="free-energy or importance-weighted.")] = None,
+    objective: Annotated[str | None, typer.Option(help="free-energy, importance-weighted or wake-sleep.")] = None,
     num_samples: Annotated[int | None, typer.Option(help="Draws of the latents a row.")] = None,
     optimiser: Annotated[
         str | None, typer.Option(help="rmsprop, adam, adamw, adamax, nadam, adagrad, lion, adan, muon, sgd.")

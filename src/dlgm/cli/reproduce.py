@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlgm.cli import reproduce_figures
+from dlgm.cli import reproduce_figures, reproduce_table1
 from dlgm.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def _group() -> None:
 app.command()(reproduce_figures.posterior)
 app.command()(reproduce_figures.embedding)
 app.command()(reproduce_figures.imputation)
+app.command()(reproduce_table1.table1)
 
 
 @app.command()

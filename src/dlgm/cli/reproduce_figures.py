@@ -36,7 +36,7 @@ def posterior(
 
     Example: dlgm reproduce posterior --data digits --budget quick
     """
-    _check(budget, out, page)
+    check_options(budget, out, page)
     began = time.monotonic()
     loaded = load_data(data, quiet=quiet)
     if row >= len(loaded.test):
@@ -44,7 +44,7 @@ def posterior(
 
     from dlgm.reproduce.posterior import markdown, run
 
-    results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=_watcher(quiet or as_json))
+    results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
     _write(out, "posterior", results, {"posterior": figure}, as_json)
     _put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
@@ -72,7 +72,7 @@ def embedding(
 
     Example: dlgm reproduce embedding --data digits --budget quick
     """
-    _check(budget, out, page)
+    check_options(budget, out, page)
     began = time.monotonic()
     loaded = load_data(data, quiet=quiet)
     if not loaded.labels:
@@ -81,7 +81,7 @@ def embedding(
     from dlgm.reproduce.embedding import markdown, run
     from dlgm.reproduce.training import binarised
 
-    results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=_watcher(quiet or as_json))
+    results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
     _write(out, "embedding", results, {"embedding": figure}, as_json)
     _put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
@@ -108,7 +108,7 @@ def imputation(
 
     Example: dlgm reproduce imputation --data digits --budget quick
     """
-    _check(budget, out, page)
+    check_options(budget, out, page)
     began = time.monotonic()
 
     from dlgm.reproduce import imputation as study
@@ -117,7 +117,7 @@ def imputation(
     figures: dict[str, Any] = {}
     for name in data or ["binarized-mnist", "mnist", "mnist-ink", "frey-faces", "svhn"]:
         loaded = study.prepared(name, partial(load_data, quiet=quiet))
-        watchers = _watcher(quiet or as_json)(name)
+        watchers = watcher_for(quiet or as_json)(name)
         model, summary = study.train(loaded, out, budget=budget, seed=seed, watchers=watchers)
         results[name] = summary
         figures |= {f"{name}-{kind.strip('%')}": figure for kind, figure in study.pictures(model, loaded, seed=seed)}
@@ -138,7 +138,8 @@ def imputation(
         typer.echo(f"Written to {out}: imputation.json, {', '.join(f'{name}.png' for name in figures)}.")
 
 
-def _check(budget: str, out: Path, page: Path | None) -> None:
+def check_options(budget: str, out: Path, page: Path | None) -> None:
+    """Refuse what every study refuses, and make its folder."""
     from dlgm.names import require_one_of
 
     try:
@@ -151,7 +152,8 @@ def _check(budget: str, out: Path, page: Path | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
-def _watcher(silent: bool) -> "Callable[[str], Sequence[AbstractWatcher]]":
+def watcher_for(silent: bool) -> "Callable[[str], Sequence[AbstractWatcher]]":
+    """How training is watched, by what is trained."""
     from dlgm.learning import TerminalProgress
 
     return lambda what: () if silent else (TerminalProgress(what),)

@@ -11,6 +11,7 @@ from dlgm.learning.mesh import ProcessLostError, make_mesh
 from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, Terms, minibatch_free_energy
 from dlgm.learning.progress import AbstractWatcher, JsonlHistory, TerminalProgress
+from dlgm.learning.wake_sleep import WakeSleep
 
 __all__ = [
     "AbstractObjective",
@@ -29,6 +30,7 @@ __all__ = [
     "TerminalProgress",
     "Terms",
     "TrainingConfig",
+    "WakeSleep",
     "bounds",
     "diagnose",
     "fit",

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from dlgm.learning.importance import ImportanceWeighted
 from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, check_num_samples
+from dlgm.learning.wake_sleep import WakeSleep
 from dlgm.names import require_one_of
 
 OPTIMISERS = {
@@ -31,7 +32,7 @@ OPTIMISERS = {
     "sgd": lambda rate: optax.sgd(rate, momentum=0.9),
 }
 SCHEDULES = ("cosine", "constant", "linear")
-OBJECTIVES = ("free-energy", "importance-weighted")
+OBJECTIVES = ("free-energy", "importance-weighted", "wake-sleep")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class TrainingConfig:
 
     epochs: int = 200  # passes over the data at most
     batch_size: int = 200  # rows in a step; the paper's
-    objective: str = "free-energy"  # or importance-weighted
+    objective: str = "free-energy"  # or importance-weighted, or wake-sleep
     num_samples: int | None = None  # draws of the latents a row. None: 1, or 5 for the importance-weighted bound
     optimiser: str = "adam"  # one of OPTIMISERS; the paper has RMSprop, which is slower: docs/performance.md
     learning_rate: float = 1e-3  # at its highest
@@ -95,6 +96,8 @@ class TrainingConfig:
         """The objective by its name."""
         if self.objective == "importance-weighted":
             return ImportanceWeighted(self.num_samples or 5)
+        if self.objective == "wake-sleep":
+            return WakeSleep(self.num_samples or 1)
         return FreeEnergy(self.num_samples or 1)
 
     def check_for(self, family: str, *, validated: bool) -> None:

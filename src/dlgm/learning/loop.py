@@ -28,6 +28,7 @@ from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, repl
 from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
+from dlgm.learning.wake_sleep import WakeSleep
 from dlgm.model import Model, ModelConfig, build_model, initialise
 from dlgm.model.trainable import AbstractTrainable
 
@@ -171,8 +172,8 @@ def fit(
         raise ValueError(f"{least}: expected at least {mesh.size}, one for each device; got {got}.")
     optimiser = config.make_optimiser(num_rows // batch_size * config.epochs)
     objective = objective or config.make_objective()
-    # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter.
-    bound = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy) else objective
+    # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter, nor dreams.
+    bound = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy | WakeSleep) else objective
     state = replicated(start_state(model, optimiser, key_run), mesh)
     at = Snapshot(state, _copy(state.averaged), -np.inf, 0, [], 0.0)
     if valid is not None:

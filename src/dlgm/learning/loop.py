@@ -1,5 +1,6 @@
 """The loop around the compiled steps: it owns the clock, the watchers, the checkpoints and the decision to stop."""
 
+import dataclasses
 import hashlib
 import re
 import time
@@ -7,12 +8,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.sharding import Mesh
 from jaxtyping import Bool, Int, Shaped
 
@@ -170,8 +172,8 @@ def fit(
         least = "rows" if num_rows < mesh.size else "batch_size"
         got = num_rows if num_rows < mesh.size else config.batch_size
         raise ValueError(f"{least}: expected at least {mesh.size}, one for each device; got {got}.")
-    optimiser = config.make_optimiser(num_rows // batch_size * config.epochs)
     objective = objective or config.make_objective()
+    optimiser, run = _program(config, objective, num_rows, batch_size, mesh)
     # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter, nor dreams.
     bound = FreeEnergy(objective.num_samples) if isinstance(objective, FreeEnergy | WakeSleep) else objective
     state = replicated(start_state(model, optimiser, key_run), mesh)
@@ -201,7 +203,7 @@ def fit(
         stack.callback(feed.close)
         training = _Training(
             config=config,
-            run=make_run(config, objective, optimiser, num_rows=num_rows, batch_size=batch_size, mesh=mesh),
+            run=run,
             feed=feed,
             steps_per_epoch=num_rows // batch_size,
             batch_size=batch_size,
@@ -347,6 +349,26 @@ class _Training:
                 f"run is saved in {path}.",
                 signal,
             )
+
+
+def _program(
+    config: TrainingConfig, objective: AbstractObjective, num_rows: int, batch_size: int, mesh: Mesh
+) -> tuple[optax.GradientTransformation, Run]:
+    """The optimiser and the compiled steps: those of an earlier run that differs in its data and seed only, if any."""
+    # What follows is not part of the program.
+    alike = dataclasses.replace(config, seed=0, patience=0, validate_every=1)
+    try:
+        return _kept_program(alike, objective, num_rows, batch_size, mesh)
+    except TypeError:  # an objective that holds arrays cannot be looked up
+        return _kept_program.__wrapped__(alike, objective, num_rows, batch_size, mesh)
+
+
+@lru_cache(maxsize=4)
+def _kept_program(
+    config: TrainingConfig, objective: AbstractObjective, num_rows: int, batch_size: int, mesh: Mesh
+) -> tuple[optax.GradientTransformation, Run]:
+    optimiser = config.make_optimiser(num_rows // batch_size * config.epochs)
+    return optimiser, make_run(config, objective, optimiser, num_rows=num_rows, batch_size=batch_size, mesh=mesh)
 
 
 @jax.jit

@@ -4,9 +4,13 @@ How many latents a table can feed is asked of factor analysis, which answers in 
 cells is hidden, and the number of factors that expects them best is taken. The rest follows from the number of rows.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.data.schema import Schema
 from dlgm.learning.linear_start import Inputs
 from dlgm.model import AbstractObservation
 from dlgm.recipes import Recipe
@@ -14,6 +18,9 @@ from dlgm.recipes import Recipe
 _LATENTS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 _ROWS = 2_000  # that are looked at to choose the number of latents
 _HIDDEN = 0.2  # share of the observed cells
+_TRIED = 8  # factors with which shapes are compared
+_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # for expectations under a Gaussian
+_NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 _FLOOR = -8.0  # lowest log density that a cell counts with: no single outlier shall decide
 
 
@@ -34,6 +41,7 @@ def recipe_for_table(
     inputs = Inputs(observation, rows[few], None if mask is None else mask[few])
     batch = min(n, 128 if n < 10_000 else 256)
     steps = int(np.clip(2 * n, 800, 8_000))
+    epochs = max(1, steps // max(1, n // batch))
     return Recipe(
         {
             "latent": (best_number_of_factors(inputs, seed=seed),),
@@ -45,7 +53,9 @@ def recipe_for_table(
             "kappa": 1.0,
         },
         {
-            "epochs": max(1, steps // max(1, n // batch)),
+            "epochs": epochs,
+            "validate_every": max(1, epochs // 30),
+            "patience": max(1, epochs // 3),
             "batch_size": batch,
             "objective": "importance-weighted",
             "learning_rate": 2e-3,
@@ -53,6 +63,50 @@ def recipe_for_table(
             "averaging": 0.99,
         },
     )
+
+
+def straightened_if_better(schema: Schema, frame: Any, *, seed: int = 0) -> Schema:
+    """The schema, or the same without its columns' powers, whichever lets factor analysis expect hidden cells better.
+
+    In the user's units: a straightened column is better described, but what is expected of it is no longer linear in
+    the others. Where cells pile up at one value, say, a straight line comes closer to them.
+    """
+    bent = [i for i, column in enumerate(schema.columns) if column.power is not None]
+    if not bent:
+        return schema
+    plain = Schema(tuple(replace(column, power=None, shift=None, spread=None) for column in schema.columns))
+    few = frame.iloc[np.linspace(0, len(frame) - 1, min(len(frame), _ROWS)).astype(int)]
+    errors = [_error_in_units(own, few, bent, seed) for own in (schema, plain)]
+    return schema if errors[0] <= errors[1] else plain
+
+
+def _error_in_units(schema: Schema, frame: Any, columns: list[int], seed: int) -> float:
+    """Mean squared error of hidden cells of some columns, each over its variance."""
+    values, mask = schema.encode(frame)
+    inputs = Inputs(schema.observation(), values, mask)
+    rng = np.random.default_rng(seed)
+    hidden = inputs.seen & (rng.uniform(size=inputs.seen.shape) < _HIDDEN)
+    left = inputs.seen & ~hidden
+    k = max(1, min(_TRIED, inputs.seen.shape[1] - 1, len(values) // 4))
+    fitted = fit_factor_analysis(inputs.scaled, left, num_factors=k, iterations=60, seed=seed)
+    mean, variance = fitted.conditional(inputs.scaled, left)
+    place = np.cumsum([0, *schema.observation().input_widths])
+    errors = []
+    for i in columns:
+        at, here = place[i], hidden[:, place[i]]
+        if not here.any():
+            continue
+
+        def in_units(scaled: np.ndarray, i: int = i, at: int = at) -> np.ndarray:
+            own = inputs.center[at] + inputs.scale[at] * scaled
+            return schema.in_units_of(i, np.exp(own) if schema.columns[i].kind == "positive" else own)
+
+        nodes = mean[here, at] + np.sqrt(variance[here, at]) * _NODES[:, None]
+        expected, true = _NODE_WEIGHTS @ in_units(nodes), in_units(inputs.scaled[here, at])
+        errors.append(
+            np.mean((expected - true) ** 2) / max(float(np.var(in_units(inputs.scaled[inputs.seen[:, at], at]))), 1e-30)
+        )
+    return float(np.mean(errors)) if errors else 0.0
 
 
 def best_number_of_factors(inputs: Inputs, *, seed: int = 0) -> int:

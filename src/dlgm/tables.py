@@ -1,7 +1,7 @@
 """A model of a DataFrame: asked and answered in the user's own columns, units and dtypes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from dlgm.artifact import ModelFileError, SavedModel, load_model, save_model
 from dlgm.data.schema import Schema, infer_schema
 from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
 from dlgm.inference.imputation.pooling import pool
-from dlgm.learning import AbstractWatcher, TrainingConfig, fit
+from dlgm.learning import AbstractWatcher, Fitted, TrainingConfig, fit
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import linear_start
 from dlgm.model import Model, ModelConfig, build_model, initialise, preset
-from dlgm.sizing import recipe_for_table
+from dlgm.sizing import recipe_for_table, straightened_if_better
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
 
@@ -236,6 +236,8 @@ def fit_table(
       `epochs` of 0 the model is left at its start, a factor analysis of the straightened columns.
     """
     known = infer_schema(frame, schema=schema, types=types)
+    if schema is None:
+        known = straightened_if_better(known, frame, seed=seed)
     values, mask = known.encode(frame)
     observation = known.observation()
     recipe = recipe_for_table(observation, values, mask, seed=seed)
@@ -245,17 +247,33 @@ def fit_table(
         trained, history = _start(config, values, mask, seed), {"summary": {"epochs": 0}}
     else:
         settings = TrainingConfig(**asked)
-        # A few cells are kept back to say when to stop: likelihood can grow while fills get worse.
-        seen = np.ones(values.shape, bool) if mask is None else mask
-        hidden = hide_some(seen, HIDDEN, seed=seed)
-        judge = None
-        if hidden.any():
-            mask = seen & ~hidden
-            judge = HiddenCells(observation, values, mask, hidden, key=jax.random.key(seed))
-        fitted = fit(config, values, mask, config=settings, judge=judge, watchers=watchers)
+        fitted = _fit(config, known, values, mask, settings, watchers)
         trained, history = fitted.model, {"config": settings.to_dict(), "summary": fitted.summary()}
     described = {"name": "table", "shape": [], "schema": known.to_dict(), "missing": []}
     return TableModel(SavedModel(trained, config, described, history), known)
+
+
+def _fit(
+    config: ModelConfig,
+    schema: Schema,
+    values: np.ndarray,
+    mask: np.ndarray | None,
+    settings: TrainingConfig,
+    watchers: Sequence[AbstractWatcher],
+) -> Fitted:
+    """A model that is trained for as long as its fills get better: likelihood can grow while they get worse.
+
+    How long that is, a first run finds out with some cells hidden from it. A second one takes all of them.
+    """
+    seen = np.ones(values.shape, bool) if mask is None else mask
+    hidden = hide_some(seen, HIDDEN, seed=settings.seed)
+    if not hidden.any():
+        return fit(config, values, mask, config=settings, watchers=watchers)
+    left = seen & ~hidden
+    judge = HiddenCells(values, left, hidden, units=schema.in_units_of, key=jax.random.key(settings.seed))
+    first = fit(config, values, left, config=settings, judge=judge, watchers=watchers)
+    again = replace(settings, patience=0)
+    return fit(config, values, seen, config=again, stop_after=first.best_epoch, watchers=watchers)
 
 
 def _start(config: ModelConfig, values: np.ndarray, mask: np.ndarray | None, seed: int) -> Model:

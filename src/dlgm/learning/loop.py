@@ -88,6 +88,7 @@ def fit(
     config: TrainingConfig = TrainingConfig(),
     objective: AbstractObjective | None = None,
     judge: Callable[[Model], Any] | None = None,
+    stop_after: int | None = None,
     watchers: Sequence[AbstractWatcher] = (),
     mesh: Mesh | None = None,
     checkpoints: Checkpoints | None = None,
@@ -108,6 +109,7 @@ def fit(
     - `objective`: in place of the one `config` names, for example `FreeEnergy(estimator=Reinforce())`.
     - `judge`: in place of `valid`, a score of a model, higher is better, that says which weights to keep, those of the
       start among them: `HiddenCells`, say. It stands in the history as `valid_bound`.
+    - `stop_after`: epochs after which to stop, with learning rates as if all of them were to come.
     - `mesh`: the devices to use; by default all, of all processes that `jax.distributed` has joined.
     - `watchers`: told of every epoch: a `TerminalProgress()`, a `JsonlHistory(path)`.
     - `checkpoints`: where to save the run as it goes. A run that was stopped, however it was, ends with the same bits
@@ -208,6 +210,7 @@ def fit(
             steps_per_epoch=num_rows // batch_size,
             batch_size=batch_size,
             judge=judge,
+            last_epoch=config.epochs if stop_after is None else min(config.epochs, stop_after),
             signals=stack.enter_context(Signals()) if checkpoints else Signals(),
             checkpoints=checkpoints,
             described={
@@ -259,6 +262,7 @@ class _Training:
     steps_per_epoch: int
     batch_size: int
     judge: Callable[[Model], Any] | None  # scores held-out rows or cells
+    last_epoch: int
     signals: Signals
     checkpoints: Checkpoints | None
     described: dict[str, Any]  # what must be the same for a run to be resumed
@@ -268,7 +272,7 @@ class _Training:
     def finished(self, at: Snapshot) -> bool:
         """Whether all epochs are done, or patience has run out."""
         epoch = len(at.history)
-        if epoch == self.config.epochs:
+        if epoch >= self.last_epoch:
             return True
         if not self.config.patience or not epoch or at.history[-1]["valid_bound"] is None:
             return False
@@ -318,7 +322,7 @@ class _Training:
 
     def _validate(self, at: Snapshot, epoch: int) -> float | None:
         """The judge's score, if this epoch asks for it; the best weights are kept."""
-        if self.judge is None or (epoch % self.config.validate_every and epoch != self.config.epochs):
+        if self.judge is None or (epoch % self.config.validate_every and epoch != self.last_epoch):
             return None
         bound = float(self.judge(at.state.averaged))
         if not np.isfinite(bound):

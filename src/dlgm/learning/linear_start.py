@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
 from dlgm.model import AbstractObservation, CellRecognition, Model
 
+_FARTHEST = 5.0  # standard deviations at which outliers are held
 _STEEPEST = 3.0  # longest slope of a logit: rare codes would have steeper ones, more by accident than by evidence
 
 
@@ -30,7 +31,12 @@ class Inputs:
         self.center: Float[np.ndarray, " i"] = np.nansum(numbers, axis=0) / size
         spread = np.sqrt(np.nansum((numbers - self.center) ** 2, axis=0) / size)
         self.scale: Float[np.ndarray, " i"] = np.where(spread > 1e-6 * (1 + np.abs(self.center)), spread, 1.0)
-        self.scaled: Float[np.ndarray, "n i"] = (numbers - self.center) / self.scale
+        # A column that is all but constant has its few other cells dozens of standard deviations away. As they are, they
+        # would be given factors of their own, by which the column is then told wrongly in other rows.
+        scaled = (numbers - self.center) / self.scale
+        self.scaled: Float[np.ndarray, "n i"] = np.clip(scaled, -_FARTHEST, _FARTHEST)
+        # What that takes from the variance is noise: such a cell says little about its row.
+        self.beyond: Float[np.ndarray, " i"] = np.nansum(scaled**2 - self.scaled**2, axis=0) / size
 
 
 def linear_start(model: Model, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0) -> Model:
@@ -54,7 +60,8 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
     steepest = _STEEPEST * max(1.0, float(inputs.scale.max()))  # out of reach of columns of numbers
     slopes = slopes * np.minimum(1, steepest / np.maximum(length, 1e-12))
     shift = inverse @ (inputs.scale * fitted.bias)
-    precision = 1 / np.sqrt(fitted.noise)
+    noise = fitted.noise + inputs.beyond
+    precision = 1 / np.sqrt(noise)
 
     def as_leaf(array: np.ndarray) -> jax.Array:
         return jnp.asarray(array, jnp.float32)
@@ -72,7 +79,7 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
         (
             as_leaf(slopes),
             bias + as_leaf(shift),
-            generative.observation.with_noise(as_leaf(np.minimum(fitted.noise, 1.0))),
+            generative.observation.with_noise(as_leaf(np.minimum(noise, 1.0))),
             as_leaf(fitted.loadings * precision[:, None]),
             as_leaf(precision / inputs.scale),
             as_leaf(inputs.center + inputs.scale * fitted.bias),

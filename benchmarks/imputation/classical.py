@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from imputation.coded import Coded, kept
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
+
+from imputation.coded import Coded, kept
 
 Kinds = tuple[str, ...]
 Levels = tuple[int, ...]

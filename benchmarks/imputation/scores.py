@@ -37,8 +37,8 @@ def of_draws(
 
     An interval lies between order statistics at 5 and 95 % of one more than the number of draws; of ordered codes it is
     rounded outwards, and of categories it is the smallest set that holds 90 % of the draws. CRPS is in standard
-    deviations of the column, of categories the Brier score's like. The log score is of a Gaussian with the draws' mean and
-    standard deviation, or the log of the code's share of the draws, each code counted half a time more.
+    deviations of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean
+    and standard deviation, or the log of the code's share of the draws, each code counted half a time more.
     """
     found: dict[str, dict[str, float]] = {}
     for kind in dict.fromkeys(kinds):
@@ -61,7 +61,8 @@ def _column(
         smooth = (shares * s + 0.5) / (s + 0.5 * levels)
         own = truth.astype(int)[:, None]
         order = np.argsort(-shares, axis=1)
-        before = np.cumsum(np.take_along_axis(shares, order, axis=1), axis=1) - np.take_along_axis(shares, order, axis=1)
+        sorted_shares = np.take_along_axis(shares, order, axis=1)
+        before = np.cumsum(sorted_shares, axis=1) - sorted_shares
         rank = np.argmax(order == own, axis=1)
         inside = before[np.arange(len(rank)), rank] < LEVEL
         brier = np.sum((shares - (np.arange(levels) == own)) ** 2, axis=1) / 2

@@ -32,7 +32,7 @@ class Task:
     absent: np.ndarray  # cells whose truth nobody knows
     new: np.ndarray | None = None  # the truth of the rows met later
     new_hidden: np.ndarray | None = None
-    target: np.ndarray | None = None  # what a regressor or a classifier is to tell from the rows, then from the new ones
+    target: np.ndarray | None = None  # what a regressor or a classifier is to tell from the rows
     new_target: np.ndarray | None = None
 
     @property
@@ -43,7 +43,8 @@ class Task:
     @property
     def new_rows(self) -> np.ndarray:
         """What a method is given later."""
-        assert self.new is not None and self.new_hidden is not None
+        assert self.new is not None
+        assert self.new_hidden is not None
         return np.where(self.new_hidden, np.nan, self.new)
 
 

@@ -1,0 +1,105 @@
+"""Imputers of other packages, and ours."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from imputation.classical import Fitted, Kinds, Levels
+
+DATA_SETS = 5  # that miceforest completes: its default
+HYPERIMPUTE = Path(".venv-hyperimpute/bin/python")  # an environment of its own: it needs older packages than ours
+PATIENCE = 900  # seconds
+
+
+def as_frame(rows: np.ndarray, kinds: Kinds, levels: Levels) -> pd.DataFrame:
+    """Rows as a data scientist would hold them: categories are such."""
+    frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(rows.shape[1])])
+    for i, kind in enumerate(kinds):
+        if kind == "category":
+            frame[f"x{i}"] = pd.Categorical(frame[f"x{i}"], categories=list(range(levels[i])))
+    return frame
+
+
+def mice(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
+    """Chained equations with gradient boosting (miceforest): the mean or mode of its completed data sets."""
+    import miceforest
+
+    kernel = miceforest.ImputationKernel(as_frame(rows, kinds, levels), num_datasets=DATA_SETS, random_state=seed)
+    kernel.mice(5)
+
+    def completed(new: np.ndarray) -> np.ndarray:
+        if new.shape == rows.shape and np.array_equal(new, rows, equal_nan=True):
+            found = kernel
+        else:
+            found = kernel.impute_new_data(as_frame(new, kinds, levels), datasets=list(range(DATA_SETS)))
+        return np.stack([found.complete_data(i).astype(float).to_numpy() for i in range(DATA_SETS)])
+
+    def fill(new: np.ndarray) -> np.ndarray:
+        draws = completed(new)
+        best = draws.mean(axis=0)
+        for i, kind in enumerate(kinds):
+            if kind == "category":
+                counts = np.stack([(draws[:, :, i] == code).sum(axis=0) for code in range(levels[i])])
+                best[:, i] = counts.argmax(axis=0)
+            elif kind == "ordinal":
+                best[:, i] = np.rint(best[:, i])
+        return best
+
+    return Fitted(fill, note=f"{DATA_SETS} data sets")
+
+
+_WORKER = """
+import sys, warnings
+import numpy as np, pandas as pd
+warnings.simplefilter("ignore")
+from hyperimpute.plugins.imputers import Imputers
+given = np.load(sys.argv[1])
+out = Imputers().get("hyperimpute", random_state=int(sys.argv[3])).fit_transform(pd.DataFrame(given))
+np.save(sys.argv[2], np.asarray(out, float))
+"""
+
+
+def hyperimpute(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
+    """HyperImpute, in a process and an environment of its own; rows it has not seen it cannot fill."""
+    if not HYPERIMPUTE.exists():
+        raise FileNotFoundError(f"{HYPERIMPUTE} is not there: see the Makefile's .venv-hyperimpute.")
+    with tempfile.TemporaryDirectory() as folder:
+        given, filled = Path(folder) / "given.npy", Path(folder) / "filled.npy"
+        np.save(given, rows)
+        command = [str(HYPERIMPUTE), "-c", _WORKER, str(given), str(filled), str(seed)]
+        subprocess.run(command, check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        out = np.load(filled)
+    for i, kind in enumerate(kinds):
+        if kind != "number":
+            out[:, i] = np.clip(np.rint(out[:, i]), 0, levels[i] - 1)
+
+    def fill(new: np.ndarray) -> np.ndarray:
+        if new.shape != rows.shape or not np.array_equal(new, rows, equal_nan=True):
+            raise NotImplementedError
+        return out
+
+    return Fitted(fill)
+
+
+def ours(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
+    """`DLGMImputer` with its defaults; draws by the `DLGM` inside."""
+    from dlgm import DLGMImputer
+
+    imputer = DLGMImputer(random_state=seed).fit(as_frame(rows, kinds, levels))
+
+    def fill(new: np.ndarray) -> np.ndarray:
+        return imputer.transform(as_frame(new, kinds, levels)).astype(float).to_numpy()
+
+    def draw(new: np.ndarray, number: int) -> np.ndarray:
+        found = imputer.table_.impute(as_frame(new, kinds, levels), draws=number, seed=seed, thin=10)
+        return np.stack([found[i].astype(float).to_numpy() for i in range(number)])
+
+    return Fitted(fill, draw)
+
+
+if __name__ == "__main__":
+    sys.exit("run benchmarks/imputation/run.py")

@@ -1,0 +1,119 @@
+"""The results as a page of Markdown."""
+
+import json
+import platform
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from dlgm.files import write_atomically
+from dlgm.reproduce.page import markdown_table, revision
+
+_HEAD = """# Imputation of tables
+
+Written by `make bench-imputation` (`benchmarks/imputation/run.py --page`), never by hand: revision {revision}, Python
+{python}, 2 CPU cores. Every method has its defaults and no tuning for any table. Numbers are means over masks, with
+standard errors over masks in brackets; the best of a column is bold, and so is what cannot be told from it by 2 %.
+Seconds are for fitting and filling, compilation included, in one process, with other work beside it.
+"""
+
+_HALF = """## Half of all cells gone at random
+
+The protocol of MIWAE's paper: z-scores, exactly half of the cells removed completely at random, mean squared error of
+those. Its authors report 0.287 on breast cancer for MIWAE."""
+_MIXED = """## Mixed types, frozen masks
+
+Mean over columns of the rate of wrong categories, the mean difference of ordered codes over the number of levels, and
+the root mean squared error of numbers over their range."""
+_NEW = """## Rows never seen in training
+
+A fifth of the rows is kept back till training is over; half of all cells are gone in both parts. Mean squared error on
+the new rows:"""
+_UNCERTAIN = """## Uncertainty
+
+Of 100 draws for each hole: how often 90 % intervals hold the truth, CRPS in standard deviations of the column (half the
+Brier score for categories), and the log score (of a Gaussian with the draws' mean and standard deviation; of categories
+and ordered codes, the log of their share)."""
+
+
+def read(path: Path) -> list[dict]:
+    """All records; the last of each kind counts."""
+    if not path.exists():
+        return []
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return list({(r["protocol"], r["table"], r["mask"], r["method"]): r for r in records}.values())
+
+
+def write(path: Path, records: list[dict]) -> None:
+    """The page."""
+    parts = [_HEAD.format(revision=revision(), python=platform.python_version())]
+    parts += [
+        _HALF,
+        _table(records, ["numbers"], lambda r: r["error"], "{:.3f}", lowest=True),
+        "Seconds:",
+        _table(records, ["numbers"], lambda r: r["seconds"], "{:.0f}"),
+        _MIXED,
+        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: r["error"], "{:.4f}", lowest=True),
+        "Seconds:",
+        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: r["seconds"], "{:.0f}"),
+        _NEW,
+        _table(records, ["new rows"], lambda r: r["error on new rows"], "{:.3f}", lowest=True),
+        "Accuracy (breast, yeast) or R^2 (diabetes) there of gradient boosting that was trained on the fills:",
+        _table(records, ["new rows"], lambda r: r["downstream"], "{:.3f}", lowest=False),
+        _UNCERTAIN,
+    ]
+    for kind in ("number", "ordinal", "category"):
+        own = [r for r in records if kind in r.get("draws", {})]
+        for name, form in (("coverage", "{:.3f}"), ("crps", "{:.3f}"), ("log_score", "{:.2f}")):
+            if own:
+                title = {"coverage": "coverage of 90 % intervals", "crps": "CRPS", "log_score": "log score"}[name]
+                rows = _table(
+                    own,
+                    ["numbers", "mixed 20 %", "mixed 50 %"],
+                    lambda r, kind=kind, name=name: r["draws"][kind][name],
+                    form,
+                )
+                parts += [f"Columns of kind {kind}, {title}:", rows]
+    failures = sorted({f"{r['method']} on {r['table']}: {r['failed']}" for r in records if "failed" in r})
+    if failures:
+        parts += ["## What did not finish", "\n".join(f"- {line}" for line in failures)]
+    write_atomically(path, ("\n\n".join(part.strip() for part in parts) + "\n").encode())
+
+
+def _table(
+    records: Iterable[dict],
+    protocols: list[str],
+    value: Callable[[dict], float],
+    form: str,
+    lowest: bool | None = None,
+) -> str:
+    records = [r for r in records if r["protocol"] in protocols and "failed" not in r]
+    tables = list(dict.fromkeys((r["table"], r["protocol"]) for r in records))
+    methods = list(dict.fromkeys(r["method"] for r in records))
+    cells: dict[tuple[str, tuple[str, str]], list[float]] = {}
+    for r in records:
+        cells.setdefault((r["method"], (r["table"], r["protocol"])), []).append(value(r))
+    most = {table: max(len(cells.get((m, table), [])) for m in methods) for table in tables}
+    best = {}
+    for table in tables:
+        means = [np.mean(cells[m, table]) for m in methods if (m, table) in cells]
+        best[table] = None if lowest is None else min(means) if lowest else max(means)
+
+    def shown(method: str, table: tuple[str, str]) -> str | None:
+        values = cells.get((method, table))
+        if values is None:
+            return None
+        mean = float(np.mean(values))
+        text = form.format(mean)
+        if len(values) > 1 and lowest is not None:
+            text += f" ({form.format(np.std(values, ddof=1) / np.sqrt(len(values)))})"
+        if len(values) < most[table]:
+            text += f", {len(values)} of {most[table]} masks"
+        top = best[table]
+        if top is not None and abs(mean - top) <= 0.02 * abs(top):
+            text = f"**{text}**"
+        return text
+
+    headings = ["method", *(t if p in ("numbers", "new rows") else f"{t.split(',')[0]}, {p[6:]}" for t, p in tables)]
+    return markdown_table(headings, [[m, *(shown(m, table) for table in tables)] for m in methods])

@@ -1,0 +1,144 @@
+"""Our imputer beside the others on real tables: `make bench-imputation`, or this file with --table and --method.
+
+Each result is a line of results.jsonl in the folder of --out; what is there is not computed again. `--page` writes the
+tables of docs/imputation.md from all of them.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from imputation import page
+from imputation.classical import Fitted, factor_analysis, iterated_forest, knn, mean_or_mode, miss_forest, ridge
+from imputation.miwae import miwae
+from imputation.others import hyperimpute, mice, ours
+from imputation.scores import mixed_error, of_draws, squared_error
+from imputation.tasks import DOWNSTREAM, FROZEN, MASKS, MIXED, NUMBERS, Task, mixed, numbers, unseen
+
+METHODS: dict[str, Callable[..., Fitted]] = {
+    "mean/mode": mean_or_mode,
+    "kNN": knn,
+    "iterated ridge": ridge,
+    "iterated forest": iterated_forest,
+    "missForest": miss_forest,
+    "factor analysis": factor_analysis,
+    "MICE": mice,
+    "MIWAE": miwae,
+    "HyperImpute": hyperimpute,
+    "dlgm": ours,
+}
+# A method that takes minutes on some table is tried with fewer of its masks; the page says with how many.
+FEWER: dict[str, int] = {"HyperImpute": 1}
+SLOW_ON_ADULT = ("kNN", "iterated forest", "missForest", "MICE", "MIWAE")
+DRAWS = 100
+
+
+def tasks() -> Iterator[tuple[str, str, int, Callable[[], Task]]]:
+    """Protocol, table, which of its masks, and how to make the task."""
+    for table in NUMBERS:
+        for seed in range(MASKS):
+            yield "numbers", table, seed, lambda table=table, seed=seed: numbers(table, seed)
+    for table in MIXED:
+        for i, mask in enumerate(FROZEN):
+            yield f"mixed {mask[:2]} %", table, i % 3, lambda table=table, mask=mask: mixed(table, mask)
+    for table in DOWNSTREAM:
+        for seed in range(MASKS):
+            yield "new rows", table, seed, lambda table=table, seed=seed: unseen(table, seed)
+
+
+def main() -> None:
+    """Run what has not been run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("out/bench-imputation"))
+    parser.add_argument("--protocol", action="append", help="numbers, mixed 20 %%, mixed 50 %%, new rows")
+    parser.add_argument("--table", action="append")
+    parser.add_argument("--method", action="append", choices=METHODS)
+    parser.add_argument("--masks", type=int, default=MASKS)
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    results = asked.out / "results.jsonl"
+    found = page.read(results)
+    done = {(r["protocol"], r["table"], r["mask"], r["method"]) for r in found}
+    for protocol, table, mask, make in tasks():
+        if mask >= asked.masks or (asked.table and table not in asked.table):
+            continue
+        if asked.protocol and protocol not in asked.protocol:
+            continue
+        wanted = [name for name in METHODS if not asked.method or name in asked.method]
+        wanted = [name for name in wanted if mask < _masks_of(name, table)]
+        wanted = [name for name in wanted if (protocol, table, mask, name) not in done]
+        if protocol == "new rows":
+            wanted = [name for name in wanted if name != "HyperImpute"]
+        if not wanted:
+            continue
+        try:
+            task = make()
+        except FileNotFoundError as error:
+            print(f"{table}: skipped, its files are not here ({error}). Set DLGM_DATA.")
+            continue
+        for name in wanted:
+            record = {
+                "protocol": protocol,
+                "table": table,
+                "mask": mask,
+                "method": name,
+                **_scored(name, task, protocol),
+            }
+            with results.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(json.dumps({k: v for k, v in record.items() if k != "draws"}), flush=True)
+    if asked.page:
+        page.write(asked.page, page.read(results))
+
+
+def _masks_of(method: str, table: str) -> int:
+    if table.startswith("adult") and method in SLOW_ON_ADULT:
+        return 1
+    return FEWER.get(method, MASKS)
+
+
+def _scored(name: str, task: Task, protocol: str) -> dict:
+    began = time.perf_counter()
+    try:
+        fitted = METHODS[name](task.rows, task.kinds, task.levels, task.seed)
+        filled = fitted.fill(task.rows)
+    except Exception as error:  # a peer's failure is a result
+        return {"failed": f"{type(error).__name__}: {error}"[:300], "seconds": time.perf_counter() - began}
+    record: dict = {"seconds": time.perf_counter() - began}
+    if protocol.startswith("mixed"):
+        record["error"] = mixed_error(filled, task.truth, task.hidden, task.kinds, task.levels)
+    else:
+        record["error"] = squared_error(filled, task.truth, task.hidden)
+    if protocol == "new rows":
+        record |= _new_rows(fitted, filled, task)
+    elif fitted.draw is not None:
+        few = np.arange(min(len(task.rows), 2_000))  # rows are in no order that matters to a mask at random
+        draws = fitted.draw(task.rows[few], DRAWS)
+        record["draws"] = of_draws(draws, task.truth[few], task.hidden[few], task.kinds, task.levels)
+    return record
+
+
+def _new_rows(fitted: Fitted, filled: np.ndarray, task: Task) -> dict:
+    """The error on rows that were not there in training, and what a model trained on the fills is worth on them."""
+    assert task.new is not None
+    assert task.new_hidden is not None
+    new = fitted.fill(task.new_rows)
+    kind = HistGradientBoostingClassifier if DOWNSTREAM[task.table] == "classifier" else HistGradientBoostingRegressor
+    model = kind(random_state=task.seed).fit(filled, task.target)
+    return {
+        "error on new rows": squared_error(new, task.new, task.new_hidden),
+        "downstream": float(model.score(new, task.new_target)),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -44,7 +44,7 @@ class BoltzmannMachine(eqx.Module):
                 f"of shape (k,); got {shape}, {b} and {c}."
             )
 
-    def energy(self, v: Float[Array, "*n x"], h: Float[Array, "*n k"]) -> Float[Array, "*n"]:
+    def energy(self, v: Float[Array, "*#n x"], h: Float[Array, "*#n k"]) -> Float[Array, "..."]:
         r"""$E(v, h) = -b^\top v - c^\top h - v^\top W h$."""
         return -v @ self.visible_bias - jnp.sum(self.hidden_logits(v) * h, axis=-1)
 

@@ -6,6 +6,7 @@ Contrastive divergence (Hinton, 2002) starts k steps of Gibbs sampling at the ba
 (Tieleman, 2008) goes on from where the chains were after the last step, so that they follow the machine as it changes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -40,7 +41,7 @@ class Contrastive:
     schedule: str = "linear"  # how it falls to zero: linear, cosine, or constant
     weight_decay: float = 0.0  # the precision of a Gaussian prior of the weights, per row; biases have none
     averaging: float = 0.999  # decay of the running average of the parameters, which is what is kept; 0 for none
-    centred: bool = True  # follow the gradient of the centred machine, see `centre`
+    centred: bool = True  # follow the gradient of the centred machine, see `centre`; for sgd only
     validate_every: int = 5  # epochs between looks at the validation rows, which cost an annealing each
     valid_temperatures: int = 1000  # of that annealing
 
@@ -53,10 +54,17 @@ class Contrastive:
             require_whole("Contrastive", "chains", self.chains, 1)
         require_one_of("optimiser", self.optimiser, tuple(OPTIMISERS))
         require_one_of("schedule", self.schedule, SCHEDULES)
-        for name, low, high in (("learning_rate", 0.0, 10.0), ("weight_decay", 0.0, 10.0), ("averaging", 0.0, 1.0)):
-            if not low <= getattr(self, name) < high:
+        if self.centred and self.optimiser != "sgd":
+            raise ValueError(
+                f"Contrastive: expected sgd for the centred gradient; got {self.optimiser}, which rescales each "
+                "parameter alone and undoes it. Use centred=False with it."
+            )
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"Contrastive: expected a positive `learning_rate`; got {self.learning_rate!r}.")
+        for name, high in (("weight_decay", math.inf), ("averaging", 1.0)):
+            if not 0 <= getattr(self, name) < high:
                 raise ValueError(
-                    f"Contrastive: expected `{name}` from {low:g} to below {high:g}; got {getattr(self, name)!r}."
+                    f"Contrastive: expected `{name}` from 0 to below {high:g}; got {getattr(self, name)!r}."
                 )
 
     def _gibbs_range(self) -> tuple[int, int]:

@@ -124,8 +124,8 @@ class DBN:
     (True, (3, 4))
     """
 
-    hidden: tuple[int, int] = (500, 2000)
-    training: tuple[Contrastive, Contrastive] = field(default_factory=lambda: (Contrastive(), Contrastive()))
+    hidden: tuple[int, ...] = (500, 2000)
+    training: tuple[Contrastive, ...] = field(default_factory=lambda: (Contrastive(), Contrastive()))
     annealing: Annealing = field(default_factory=Annealing)
     num_samples: int = 100
     sample_steps: int = 2000

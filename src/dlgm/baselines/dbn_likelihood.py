@@ -27,7 +27,7 @@ class BoundedLikelihood(NamedTuple):
     effective_sample_size: Float[np.ndarray, " n"]  # (sum w)^2 / sum w^2
 
 
-def log_bits(bits: Float[Array, "*n x"], logits: Float[Array, "*n x"]) -> Float[Array, "*n"]:
+def log_bits(bits: Float[Array, "*#n x"], logits: Float[Array, "*#n x"]) -> Float[Array, "..."]:
     r"""$\sum_i \log \mathrm{Bernoulli}(v_i)$, of bits with these logits."""
     return jnp.sum(bits * logits - softplus(logits), axis=-1)
 

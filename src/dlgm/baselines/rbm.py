@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float, Key, UInt8
+from jaxtyping import Float, Int, Key, UInt8
 
 from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits
 from dlgm.baselines.contrastive import Contrastive, new_machine
@@ -171,7 +171,7 @@ def _free_energy(machine: BoltzmannMachine, v: Float[Array, "b x"]) -> Float[Arr
 
 @partial(jax.jit, static_argnames="num")
 def sample_chains(
-    machine: BoltzmannMachine, base: Float[Array, " x"], steps: int, key: Key[Array, ""], num: int
+    machine: BoltzmannMachine, base: Float[Array, " x"], steps: Int[Array, ""] | int, key: Key[Array, ""], num: int
 ) -> Float[Array, "num x"]:
     """The visible units of `num` chains after so many steps, in the first half of which beta rises from 0 to 1."""
     key_start, key_steps = jax.random.split(quick_key(key))

@@ -40,7 +40,8 @@ def test_bound_and_estimate_agree_with_sums_over_all_states(x64):
     log_p, bound = exact(model)
     np.testing.assert_allclose(np.exp(log_p).sum(), 1, rtol=1e-12)
     assert (bound < log_p - 1e-3).all()
-    S, p_v, p_h, q = 20_000, *conditionals(model)
+    S = 20_000
+    p_v, p_h, q = conditionals(model)
     found = model.likelihood(V, num_samples=S)
     assert np.abs((found.bound - bound) / found.bound_error).max() < ERRORS
     assert np.abs((found.log_p - log_p) / found.log_p_error).max() < ERRORS

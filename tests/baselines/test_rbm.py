@@ -181,6 +181,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path):
         RBM(4, QUICK).fit(ROWS, ROWS[:50], checkpoints=going_on)
     with pytest.raises(CheckpointError, match=r"is of a run with other training data."):
         RBM(3, QUICK).fit(1 - ROWS, ROWS[:50], checkpoints=going_on)
+    with pytest.raises(CheckpointError, match=r"is of a run with other validation data."):
+        RBM(3, QUICK).fit(ROWS, ROWS[:40], checkpoints=going_on)
 
 
 def test_samples_have_the_machines_frequencies():
@@ -230,6 +232,8 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 def test_too_few_rows_and_runaway_training_are_reported():
     with pytest.raises(ValueError, match=r"rows: expected at least a batch of 50; got 20."):
         RBM(3, QUICK).fit(ROWS[:20])
+    with pytest.raises(ValueError, match=r"rows: expected at least a batch of 50; got 0."):
+        RBM(3, QUICK).fit(ROWS[:0])
     runaway = dataclasses.replace(QUICK, learning_rate=9.0, weight_decay=9.0, epochs=20, optimiser="sgd")
     with pytest.raises(ArithmeticError, match=r"the free energy is not finite. Lower the learning rate, or"):
         RBM(3, runaway).fit(ROWS)

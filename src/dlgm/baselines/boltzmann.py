@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.nn import sigmoid, softplus
-from jaxtyping import Float, Key, UInt8
+from jaxtyping import Float, Key, Shaped, UInt8
 
 
 class BoltzmannMachine(eqx.Module):
@@ -88,9 +88,8 @@ def draw_bits(logits: Float[Array, "*shape"], key: Key[Array, ""]) -> Float[Arra
     return (jax.random.uniform(key, logits.shape, logits.dtype) < sigmoid(logits)).astype(logits.dtype)
 
 
-def base_logits(rates: Float[np.ndarray, " x"], num_rows: int) -> Float[Array, " x"]:
-    """The logits of columns' rates, with one row of each value added, so that they are finite."""
-    ones = np.asarray(rates, np.float64) * num_rows
+def base_logits(ones: Shaped[np.ndarray, " x"], num_rows: int) -> Float[Array, " x"]:
+    """The logits of columns' rates, from their sums, with a row of each value added, so that they are finite."""
     return jnp.asarray(np.log(ones + 1) - np.log(num_rows - ones + 1), jnp.result_type(float))
 
 

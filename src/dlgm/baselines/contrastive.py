@@ -193,8 +193,6 @@ def make_run(
         # A short memory at first, while the start still weighs too much, and a longer one later.
         t = state.step.astype(loss.dtype)
         decay = jnp.minimum(config.averaging, (1 + t) / (10 + t))
-        if not config.averaging:
-            decay = jnp.zeros(())
         averaged = jax.tree.map(lambda a, m: decay * a + (1 - decay) * m, state.averaged, machine)
         done = (state.step % steps_per_epoch).astype(loss.dtype)
         mean = jnp.where(done > 0, state.loss + (loss - state.loss) / (done + 1), loss)

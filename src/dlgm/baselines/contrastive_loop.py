@@ -58,7 +58,7 @@ def train(
         **config.to_dict(),
         **(described or {}),
         "rows": list(rows.shape),
-        f"training data{DIGEST}": hashlib.sha256(np.packbits(rows, axis=1).tobytes()).hexdigest()[:16],
+        f"training data{DIGEST}": digest(rows),
         f"seed{DIGEST}": [int(word) for word in np.asarray(jax.random.key_data(key))],
     }
     with ExitStack() as stack:
@@ -112,6 +112,11 @@ def train(
         if checkpoints is not None:
             checkpoints.save(at, described)
     return at.best if at.best_epoch else at.state.averaged
+
+
+def digest(array: Any) -> str | None:
+    """By which an array is known again; none of none."""
+    return None if array is None else hashlib.sha256(np.asarray(array).tobytes()).hexdigest()[:16]
 
 
 def _epoch(

@@ -23,12 +23,12 @@ from jaxtyping import Float, Key, UInt8
 
 from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits
 from dlgm.baselines.contrastive import Contrastive, new_machine
-from dlgm.baselines.contrastive_loop import train
+from dlgm.baselines.contrastive_loop import digest, train
 from dlgm.baselines.dbn_likelihood import BoundedLikelihood, entropy, log_bits, score_rows
 from dlgm.baselines.partition import Annealing, LogPartition, log_partition
 from dlgm.baselines.rbm import machine_from, machine_tensors, make_judge, read_model, sample_chains
 from dlgm.keys import quick_key
-from dlgm.learning.checkpoint import Checkpoints
+from dlgm.learning.checkpoint import DIGEST, Checkpoints
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.names import require_whole
 from dlgm.tensorfile import write_tensors
@@ -158,8 +158,9 @@ class DBN:
         """
         v = as_bits("DBN.fit", rows)
         held_out = None if valid is None else as_bits("DBN.fit", valid, v.shape[1], "valid")
+        validated = {f"validation data{DIGEST}": digest(held_out)}
         keys = jax.random.split(jax.random.key(seed), 8)
-        base = base_logits(v.mean(axis=0), len(v))
+        base = base_logits(v.sum(axis=0), len(v))
         first = train(
             self.training[0],
             new_machine(base, self.hidden[0], keys[0]),
@@ -169,9 +170,9 @@ class DBN:
             key=keys[2],
             watchers=watchers,
             checkpoints=_for_layer(checkpoints, 1),
-            described={"hidden": self.hidden[0]},
+            described={"hidden": self.hidden[0], **validated},
         )
-        base = base_logits(_hidden_rates(first, v), len(v))
+        base = base_logits(_hidden_sums(first, v), len(v))
         judge = None
         if held_out is not None:
             h, offset = _lifted(first, held_out, keys[3])
@@ -186,7 +187,7 @@ class DBN:
             key=keys[6],
             watchers=watchers,
             checkpoints=_for_layer(checkpoints, 2),
-            described={"hidden": list(self.hidden)},
+            described={"hidden": list(self.hidden), f"first layer{DIGEST}": digest(first.weights), **validated},
         )
         partition = log_partition(top, base, self.annealing, keys[7])
         return FittedDBN(first, top, base, partition, self.num_samples, self.sample_steps)
@@ -214,11 +215,11 @@ def _for_layer(checkpoints: Checkpoints | None, layer: int) -> Checkpoints | Non
     return None if checkpoints is None else replace(checkpoints, folder=checkpoints.folder / f"layer-{layer}")
 
 
-def _hidden_rates(first: BoltzmannMachine, v: UInt8[np.ndarray, "n x"]) -> Float[np.ndarray, " k"]:
-    """The mean of q(h | v) over the rows."""
+def _hidden_sums(first: BoltzmannMachine, v: UInt8[np.ndarray, "n x"]) -> Float[np.ndarray, " k"]:
+    """The sum of q(h | v) over the rows."""
     sums = jax.jit(lambda machine, v: jnp.sum(sigmoid(machine.hidden_logits(v.astype(machine.weights.dtype))), axis=0))
     total = sum(np.asarray(sums(first, v[i : i + 5000]), np.float64) for i in range(0, len(v), 5000))
-    return np.asarray(total) / len(v)
+    return np.asarray(total)
 
 
 @jax.jit

@@ -22,11 +22,11 @@ from jaxtyping import Float, Int, Key, UInt8
 
 from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits
 from dlgm.baselines.contrastive import Contrastive, new_machine
-from dlgm.baselines.contrastive_loop import train
+from dlgm.baselines.contrastive_loop import digest, train
 from dlgm.baselines.partition import Annealing, LogPartition, log_partition
 from dlgm.inference.rows import blocks
 from dlgm.keys import quick_key
-from dlgm.learning.checkpoint import Checkpoints
+from dlgm.learning.checkpoint import DIGEST, Checkpoints
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.names import require_whole
 from dlgm.tensorfile import TensorFileError, read_tensors, write_tensors
@@ -124,7 +124,7 @@ class RBM:
         v = as_bits("RBM.fit", rows)
         held_out = None if valid is None else as_bits("RBM.fit", valid, v.shape[1], "valid")
         key_start, key_run, key_valid, key_partition = jax.random.split(jax.random.key(seed), 4)
-        base = base_logits(v.mean(axis=0), len(v))
+        base = base_logits(v.sum(axis=0), len(v))
         machine = train(
             self.training,
             new_machine(base, self.hidden, key_start),
@@ -134,7 +134,7 @@ class RBM:
             key=key_run,
             watchers=watchers,
             checkpoints=checkpoints,
-            described={"hidden": self.hidden},
+            described={"hidden": self.hidden, f"validation data{DIGEST}": digest(held_out)},
         )
         partition = log_partition(machine, base, self.annealing, key_partition)
         return FittedRBM(machine, base, partition, self.sample_steps)

@@ -1,5 +1,6 @@
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from dlgm.baselines import RBM, Contrastive, FittedRBM, count_log_partition
 from dlgm.baselines.baseline import Baseline, Density
 from dlgm.baselines.boltzmann import draw_bits
-from dlgm.baselines.contrastive import centre, contrast, make_run, run_chains, start_state
+from dlgm.baselines.contrastive import centre, contrast, make_run, new_machine, run_chains, start_state
+from dlgm.baselines.contrastive_loop import train
 from dlgm.learning import CheckpointError, Checkpoints
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.tensorfile import TensorFileError
@@ -62,7 +64,7 @@ def test_long_chains_give_the_likelihoods_gradient_and_short_ones_do_not(x64):
 
 def test_gibbs_steps_grow_evenly():
     growing = Contrastive(gibbs_steps=(1, 25))
-    assert [int(growing.gibbs_steps_at(step, 49)) for step in (0, 2, 24, 46, 48)] == [1, 2, 13, 24, 25]
+    assert [int(growing.gibbs_steps_at(step, 25)) for step in (0, 1, 12, 23, 24)] == [1, 2, 13, 24, 25]
     assert [int(Contrastive(gibbs_steps=3).gibbs_steps_at(step, 49)) for step in (0, 48)] == [3, 3]
 
 
@@ -75,16 +77,31 @@ def stepped(machine, config, rows, num_steps, key=0):
     return run(state, jnp.asarray(rows), jnp.arange(len(rows)).reshape(-1, config.batch_size), num_steps), before
 
 
-def test_persistent_chains_go_on_to_the_machines_law(x64):
-    # At such a learning rate the machine stays, and 40 steps of one Gibbs step each are a chain of forty.
-    machine, n = random_machine(4, 3), 20_000
+def test_persistent_chains_are_the_machines_from_the_first_step_on(x64):
+    # At such a learning rate the machine stays, and so does the law of chains that are its own; rows are all ones.
+    machine, n = random_machine(4, 3), 4000
     config = Contrastive(batch_size=100, chains=n, learning_rate=1e-12)
     state, before = stepped(machine, config, np.ones((100, 4), np.uint8), 40)
     p = table(machine).sum(axis=1)
+    within(frequencies(before), p, n, ERRORS)
     within(frequencies(state.chains), p, n, ERRORS)
-    assert np.abs(frequencies(before) - p).max() > 0.1
+    assert (before != state.chains).mean() > 0.1
     assert int(state.step) == 40
     np.testing.assert_allclose(state.machine.weights, machine.weights, atol=1e-9)
+
+
+def test_persistent_chains_go_on_where_they_were(x64):
+    # All chains are put at one state: a single Gibbs step leaves them near it, and a hundred steps of one each do not.
+    machine, n = random_machine(4, 3, scale=2.0), 4000
+    config = Contrastive(batch_size=100, chains=n, learning_rate=1e-12)
+    p = table(machine).sum(axis=1)
+    run = make_run(config, visible_mean=jnp.full(4, 0.5), num_steps=100)
+    state = start_state(config, machine, jnp.zeros(4), 100, jax.random.key(0))
+    state = eqx.tree_at(lambda s: s.chains, state, jnp.ones((n, 4)))
+    rows, order = jnp.zeros((100, 4), jnp.uint8), jnp.arange(100)[None]
+    state = run(state, rows, order, 1)
+    assert np.abs(frequencies(state.chains) - p).max() > 0.05
+    within(frequencies(run(state, rows, order, 100).chains), p, n, ERRORS)
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -158,6 +175,20 @@ def test_it_learns_clusters_and_keeps_the_best_by_the_validation_rows():
     # One in company has the same bits as alone.
     np.testing.assert_array_equal(scores[:1], model.score_samples(ROWS[:1]))
     assert model.score_samples(ROWS[:0]).shape == (0,)
+
+
+def test_the_machine_that_was_worth_most_is_returned():
+    worth, seen = iter([-3.0, -1.0, -2.0]), []
+
+    def judge(machine):
+        seen.append(np.array(machine.weights))
+        return next(worth)
+
+    base = jnp.zeros(4)
+    start = new_machine(base, 3, jax.random.key(1))
+    best = train(QUICK, start, ROWS, base=base, judge=judge, key=jax.random.key(0))
+    np.testing.assert_array_equal(best.weights, seen[1])
+    assert np.abs(seen[1] - seen[2]).max() > 1e-4
 
 
 def test_a_seed_fixes_the_result_and_another_does_not():

@@ -5,6 +5,7 @@ $$p(v, h) = e^{-E(v, h)} / Z, \qquad E(v, h) = -b^\top v - c^\top h - v^\top W h
 Given one side, the other side's units are independent, so that either side is drawn, or summed out, at once.
 """
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.nn import sigmoid, softplus
-from jaxtyping import Float, Key, Shaped, UInt8
+from jaxtyping import Float, Int, Key, Shaped, UInt8
+
+from dlgm.keys import quick_key
 
 
 class BoltzmannMachine(eqx.Module):
@@ -86,6 +89,20 @@ class BoltzmannMachine(eqx.Module):
 def draw_bits(logits: Float[Array, "*shape"], key: Key[Array, ""]) -> Float[Array, "*shape"]:
     """A zero or a one for each logit, as floats, for they are multiplied next."""
     return (jax.random.uniform(key, logits.shape, logits.dtype) < sigmoid(logits)).astype(logits.dtype)
+
+
+@partial(jax.jit, static_argnames="num")
+def sample_chains(
+    machine: BoltzmannMachine, base: Float[Array, " x"], steps: Int[Array, ""] | int, key: Key[Array, ""], num: int
+) -> Float[Array, "num x"]:
+    """The visible units of `num` chains after so many steps, in the first half of which beta rises from 0 to 1."""
+    key_start, key_steps = jax.random.split(quick_key(key))
+
+    def step(i: Array, v: Array) -> Array:
+        beta = jnp.minimum(1, 2 * (i + 1) / steps).astype(v.dtype)
+        return machine.gibbs(v, jax.random.fold_in(key_steps, i), base=base, beta=beta)
+
+    return jax.lax.fori_loop(0, steps, step, draw_bits(jnp.broadcast_to(base, (num, len(base))), key_start))
 
 
 def base_logits(ones: Shaped[np.ndarray, " x"], num_rows: int) -> Float[Array, " x"]:

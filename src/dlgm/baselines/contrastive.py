@@ -18,12 +18,13 @@ from jax import Array
 from jax.nn import sigmoid
 from jaxtyping import Bool, Float, Int, Key, PyTree, UInt8
 
-from dlgm.baselines.boltzmann import BoltzmannMachine, draw_bits
+from dlgm.baselines.boltzmann import BoltzmannMachine, draw_bits, sample_chains
 from dlgm.keys import quick_key
 from dlgm.learning.config import OPTIMISERS, SCHEDULES, TrainingConfig
 from dlgm.names import require_one_of, require_whole
 
 _MEMORY = 0.99  # of the running mean of the hidden units
+_LEADING_STEPS = 500  # of the persistent chains before training
 _START_SCALE = 0.01  # of the first weights
 
 
@@ -37,13 +38,13 @@ class Contrastive:
     persistent: bool = True  # chains go on where they were, rather than start at the batch
     chains: int | None = None  # persistent ones; None: as many as rows in a batch
     optimiser: str = "sgd"  # one of OPTIMISERS of dlgm.learning.config; sgd has a momentum of 0.9
-    learning_rate: float = 0.01  # at its highest
+    learning_rate: float = 0.03  # at its highest
     schedule: str = "linear"  # how it falls to zero: linear, cosine, or constant
     weight_decay: float = 0.0  # the precision of a Gaussian prior of the weights, per row; biases have none
     averaging: float = 0.999  # decay of the running average of the parameters, which is what is kept; 0 for none
     centred: bool = True  # follow the gradient of the centred machine, see `centre`; for sgd only
     validate_every: int = 5  # epochs between looks at the validation rows, which cost an annealing each
-    valid_temperatures: int = 1000  # of that annealing
+    valid_temperatures: int = 2000  # of that annealing
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "validate_every", "valid_temperatures"):
@@ -112,9 +113,12 @@ def new_machine(base: Float[Array, " x"], hidden: int, key: Key[Array, ""]) -> B
 def start_state(
     config: Contrastive, machine: BoltzmannMachine, base: Float[Array, " x"], num_steps: int, key: Key[Array, ""]
 ) -> State:
-    """The state before the first step, its chains at independent bits with the logits `base`."""
+    """The state before the first step, its chains led from independent bits with the logits `base` to the machine.
+
+    The top machine of a deep network starts with large weights: from chains that are not yet its own it would unlearn.
+    """
     num_chains = config.chains or config.batch_size
-    chains = draw_bits(jnp.broadcast_to(base, (num_chains, len(base))), jax.random.fold_in(key, 2))
+    chains = sample_chains(machine, base, _LEADING_STEPS, jax.random.fold_in(key, 2), num_chains)
     zero = jnp.zeros((), base.dtype)
     state = State(
         machine=machine,

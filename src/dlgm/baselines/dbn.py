@@ -21,12 +21,12 @@ from jax import Array
 from jax.nn import sigmoid
 from jaxtyping import Float, Key, UInt8
 
-from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits
+from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits, sample_chains
 from dlgm.baselines.contrastive import Contrastive, new_machine
 from dlgm.baselines.contrastive_loop import digest, train
 from dlgm.baselines.dbn_likelihood import BoundedLikelihood, entropy, log_bits, score_rows
 from dlgm.baselines.partition import Annealing, LogPartition, log_partition
-from dlgm.baselines.rbm import machine_from, machine_tensors, make_judge, read_model, sample_chains
+from dlgm.baselines.rbm import machine_from, machine_tensors, make_judge, read_model
 from dlgm.keys import quick_key
 from dlgm.learning.checkpoint import DIGEST, Checkpoints
 from dlgm.learning.progress import AbstractWatcher

@@ -9,7 +9,6 @@ annealed importance sampling, whose error is the same for all rows.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float, Int, Key, UInt8
+from jaxtyping import Float, Key, UInt8
 
-from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, draw_bits
+from dlgm.baselines.boltzmann import BoltzmannMachine, as_bits, base_logits, sample_chains
 from dlgm.baselines.contrastive import Contrastive, new_machine
 from dlgm.baselines.contrastive_loop import digest, train
 from dlgm.baselines.partition import Annealing, LogPartition, log_partition
 from dlgm.inference.rows import blocks
-from dlgm.keys import quick_key
 from dlgm.learning.checkpoint import DIGEST, Checkpoints
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.names import require_whole
@@ -168,20 +166,6 @@ def free_energies(machine: BoltzmannMachine, v: UInt8[np.ndarray, "n x"]) -> Flo
 @jax.jit
 def _free_energy(machine: BoltzmannMachine, v: Float[Array, "b x"]) -> Float[Array, " b"]:
     return machine.free_energy(v)
-
-
-@partial(jax.jit, static_argnames="num")
-def sample_chains(
-    machine: BoltzmannMachine, base: Float[Array, " x"], steps: Int[Array, ""] | int, key: Key[Array, ""], num: int
-) -> Float[Array, "num x"]:
-    """The visible units of `num` chains after so many steps, in the first half of which beta rises from 0 to 1."""
-    key_start, key_steps = jax.random.split(quick_key(key))
-
-    def step(i: Array, v: Array) -> Array:
-        beta = jnp.minimum(1, 2 * (i + 1) / steps).astype(v.dtype)
-        return machine.gibbs(v, jax.random.fold_in(key_steps, i), base=base, beta=beta)
-
-    return jax.lax.fori_loop(0, steps, step, draw_bits(jnp.broadcast_to(base, (num, len(base))), key_start))
 
 
 def machine_tensors(machine: BoltzmannMachine, prefix: str = "") -> dict[str, np.ndarray]:

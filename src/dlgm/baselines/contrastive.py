@@ -38,7 +38,7 @@ class Contrastive:
     persistent: bool = True  # chains go on where they were, rather than start at the batch
     chains: int | None = None  # persistent ones; None: as many as rows in a batch
     optimiser: str = "sgd"  # one of OPTIMISERS of dlgm.learning.config; sgd has a momentum of 0.9
-    learning_rate: float = 0.03  # at its highest
+    learning_rate: float = 0.02  # at its highest
     schedule: str = "linear"  # how it falls to zero: linear, cosine, or constant
     weight_decay: float = 0.0  # the precision of a Gaussian prior of the weights, per row; biases have none
     averaging: float = 0.999  # decay of the running average of the parameters, which is what is kept; 0 for none

@@ -16,9 +16,7 @@ import numpy as np
 
 from dlgm.files import to_json
 from dlgm.learning.mesh import by_first
-from dlgm.learning.step import State
 from dlgm.locking import only_one
-from dlgm.model.trainable import AbstractTrainable
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm checkpoint", 1
@@ -34,8 +32,8 @@ class CheckpointError(RuntimeError):
 class Snapshot:
     """A run between two steps: all that changes while it goes on."""
 
-    state: State
-    best: AbstractTrainable  # the weights with the best validation bound so far
+    state: Any  # what the next step needs, its number `step` included: `State` of a Model's training
+    best: Any  # the model with the best validation bound so far
     best_bound: float
     best_epoch: int
     history: list[dict[str, Any]]

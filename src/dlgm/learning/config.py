@@ -54,6 +54,7 @@ class TrainingConfig:
     drop_out: float = 0.0
     gaussian_noise: float = 0.0
     sample_noise: float = 0.0
+    parameter_draws: int = 1  # of a Bayesian model's parameters in a step; each serves an equal share of the rows
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
     seed: int = 0
 
@@ -63,6 +64,7 @@ class TrainingConfig:
             ("batch_size", 1),
             ("patience", 0),
             ("validate_every", 1),
+            ("parameter_draws", 1),
             ("seed", 0),
         ):
             value = getattr(self, name)

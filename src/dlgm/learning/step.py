@@ -125,7 +125,7 @@ def make_run(
 
         def loss(model: Model) -> tuple[Float[Array, ""], PyTree]:
             total, terms = minibatch_free_energy(
-                objective, model, rows, mask, num_rows=num_rows, beta=beta, noise=noise, key=key
+                objective, model, rows, mask, num_rows=num_rows, beta=beta, noise=noise, key=key, parameter_draws=config.parameter_draws
             )
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 
@@ -134,7 +134,7 @@ def make_run(
             loss=value,
             reconstruction=jnp.mean(terms.reconstruction),
             kl=jnp.mean(terms.kl, axis=0),
-            prior=state.model.generative.penalty() / num_rows,
+            prior=state.model.penalty() / num_rows,
             gradient_norm=optax.tree.norm(gradient),
             beta=beta,
             learning_rate=jnp.asarray(rates(state.step)),

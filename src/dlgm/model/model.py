@@ -3,8 +3,9 @@
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Key
 
+from dlgm.model.bayes import ParameterPosterior
 from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.posterior import AbstractPosterior
@@ -15,10 +16,30 @@ class Model(eqx.Module):
     r"""A deep latent Gaussian model: $p(v, \xi)$ and $q(\xi \mid v)$.
 
     A plain pytree of arrays. `build_model` makes one from a `ModelConfig`, `fit` trains it.
+
+    With `parameters` it is a Bayesian model, of which `generative` holds the means of $q(\theta)$; `drawn` and `at_mean`
+    make plain ones of it. Questions to a model draw the parameters by themselves where their answer is an average.
     """
 
     generative: GenerativeModel
     recognition: RecognitionModel | CellRecognition
+    parameters: ParameterPosterior | None = None
+
+    def drawn(self, key: Key[Array, ""]) -> "Model":
+        r"""A plain model with $\theta \sim q(\theta)$; one without a posterior over its parameters is returned as it is."""
+        if self.parameters is None:
+            return self
+        return Model(self.parameters.drawn(self.generative, key), self.recognition)
+
+    def at_mean(self) -> "Model":
+        """A plain model with the parameters at their means: a point estimate."""
+        return Model(self.generative, self.recognition)
+
+    def penalty(self) -> Float[Array, ""]:
+        r"""The free energy's term for the parameters: $KL(q(\theta) \,\|\, p(\theta))$, or $|\theta|^2 / (2 \kappa)$."""
+        if self.parameters is None:
+            return self.generative.penalty()
+        return self.parameters.divergence(self.generative)
 
     def encode(self, v: Float[Array, " x"], mask: Bool[Array, " x"] | None = None) -> Float[Array, " i"]:
         """A row as the recognition model sees it: finite numbers, in the family's own coordinate, zero in holes."""

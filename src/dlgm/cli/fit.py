@@ -88,6 +88,13 @@ def fit(
         typer.Option(help="Largest share of a row's cells taken for holes in a step, so that holes are known later."),
     ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
+    bayes: Annotated[
+        bool, typer.Option("--bayes", help="A posterior over the generative parameters, for scarce data.")
+    ] = False,
+    prior: Annotated[
+        str | None, typer.Option(help="With --bayes, the prior's variances: constant (kappa), fan-in or learned.")
+    ] = None,
+    parameter_draws: Annotated[int | None, typer.Option(help="With --bayes, draws of the parameters a step.")] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
     checkpoints: Annotated[
         Path | None,
@@ -183,6 +190,8 @@ def fit(
         "structure": structure,
         "scale": scale,
         "kappa": kappa,
+        "bayes": bayes or None,
+        "prior": prior,
         "sees_mask": sees_mask if sees_mask is not None else _has_holes(rows.train) or bool(hide_cells) or None,
     }
     asked_training = {
@@ -198,6 +207,7 @@ def fit(
         "gaussian_noise": gaussian_noise,
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
+        "parameter_draws": parameter_draws,
         "patience": patience,
         "schedule": schedule,
         "averaging": averaging,

@@ -17,7 +17,7 @@ from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
 
 # Rows, and samples of each, that are decoded together: about a thousand rows of the generative model's work at a time.
-# Of a Bayesian model, samples that are decoded together share a draw of the parameters: fewer, that there be more draws.
+# Samples that are decoded together share a draw of a Bayesian model's parameters: fewer, so that there are more draws.
 _POINT, _BAYESIAN = (20, 50), (100, 10)
 
 
@@ -58,8 +58,8 @@ def log_likelihood(
     A row's draws come from `key` and the row's own content, so its score is the same whatever other rows come with it.
     Holes are marginalised: the answer is the likelihood of what was observed.
 
-    For a Bayesian model it is $\log E_{q(\theta)}[p(v \mid \theta)]$: every ten samples have a new draw of the parameters,
-    which comes from `key` and is the same for all rows. (`model.at_mean()` is scored without.)
+    For a Bayesian model it is $\log E_{q(\theta)}[p(v \mid \theta)]$: every ten samples have a new draw of the
+    parameters, which comes from `key` and is the same for all rows. (`model.at_mean()` is scored without.)
 
     **Arguments**
 

@@ -167,6 +167,4 @@ def check_num_samples(num_samples: object, at_least: int) -> None:
 def check_parameter_draws(parameter_draws: int, batch_size: int) -> None:
     """Refuse a number of draws that the rows of a batch cannot be shared out to evenly."""
     if batch_size % parameter_draws:
-        raise ValueError(
-            f"parameter_draws: expected a divisor of the batch size, {batch_size}; got {parameter_draws}."
-        )
+        raise ValueError(f"parameter_draws: expected a divisor of the batch size, {batch_size}; got {parameter_draws}.")

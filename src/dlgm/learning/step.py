@@ -125,7 +125,15 @@ def make_run(
 
         def loss(model: Model) -> tuple[Float[Array, ""], PyTree]:
             total, terms = minibatch_free_energy(
-                objective, model, rows, mask, num_rows=num_rows, beta=beta, noise=noise, key=key, parameter_draws=config.parameter_draws
+                objective,
+                model,
+                rows,
+                mask,
+                num_rows=num_rows,
+                beta=beta,
+                noise=noise,
+                key=key,
+                parameter_draws=config.parameter_draws,
             )
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 

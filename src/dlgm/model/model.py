@@ -17,8 +17,8 @@ class Model(eqx.Module):
 
     A plain pytree of arrays. `build_model` makes one from a `ModelConfig`, `fit` trains it.
 
-    With `parameters` it is a Bayesian model, of which `generative` holds the means of $q(\theta)$; `drawn` and `at_mean`
-    make plain ones of it. Questions to a model draw the parameters by themselves where their answer is an average.
+    With `parameters` it is a Bayesian model, and `generative` holds the means of $q(\theta)$; `drawn` and `at_mean` make
+    plain ones of it. Questions to a model draw the parameters by themselves where their answer is an average.
     """
 
     generative: GenerativeModel
@@ -26,7 +26,7 @@ class Model(eqx.Module):
     parameters: ParameterPosterior | None = None
 
     def drawn(self, key: Key[Array, ""]) -> "Model":
-        r"""A plain model with $\theta \sim q(\theta)$; one without a posterior over its parameters is returned as it is."""
+        r"""A plain model with $\theta \sim q(\theta)$; a model that is plain already is returned as it is."""
         if self.parameters is None:
             return self
         return Model(self.parameters.drawn(self.generative, key), self.recognition)
@@ -36,7 +36,7 @@ class Model(eqx.Module):
         return Model(self.generative, self.recognition)
 
     def penalty(self) -> Float[Array, ""]:
-        r"""The free energy's term for the parameters: $KL(q(\theta) \,\|\, p(\theta))$, or $|\theta|^2 / (2 \kappa)$."""
+        r"""The parameters' own term of the loss: $KL(q(\theta) \,\|\, p(\theta))$, or $|\theta|^2 / (2 \kappa)$."""
         if self.parameters is None:
             return self.generative.penalty()
         return self.parameters.divergence(self.generative)

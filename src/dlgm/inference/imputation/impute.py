@@ -117,7 +117,7 @@ def impute(
         num_chains=1 if method == "resample" else chains,
         **by_row,
     )
-    _warn(imputation)
+    _warn(imputation, model)
     return imputation
 
 
@@ -279,7 +279,7 @@ def _nothing(observation: AbstractObservation, num_draws: int) -> Filled:
     return Filled(cells, none, np.zeros((0, num_codes(observation)), np.float32), none, none, none)
 
 
-def _warn(imputation: Imputation) -> None:
+def _warn(imputation: Imputation, model: Model) -> None:
     """A word about chains that have not mixed, or weights that rest on few proposals."""
     if imputation.method == "resample":
         sizes = imputation.effective_sample_size[~imputation.mask.all(axis=1)]
@@ -296,6 +296,8 @@ def _warn(imputation: Imputation) -> None:
     if unmixed > _TOO_MANY * r_hat.size:
         taken = np.nanmean(imputation.acceptance) if imputation.method == "metropolis" else np.nan
         rate = f" {taken:.0%} of the proposals were taken." if np.isfinite(taken) else ""
+        if model.parameters is not None:
+            rate += " Each has parameters of its own, of which R-hat may be telling: model.at_mean() has one set."
         warnings.warn(
             f"{imputation.method}: R-hat is above {limit:.3g} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
             f"not mixed there.{rate} Raise warm_up and thin.",

@@ -15,9 +15,10 @@ from tests.model.test_bayes import bayesian
 
 ROWS = jnp.array([[1.0, 0, 1], [0, 0, 1], [1, 1, 0], [0, 1, 0]])
 KEY = jax.random.key(4)
+PLAIN = FreeEnergy()
 
 
-def free_energy(model, rows=ROWS, objective=FreeEnergy(), **options):
+def free_energy(model, rows=ROWS, objective=PLAIN, **options):
     return minibatch_free_energy(objective, model, rows, None, key=KEY, **{"num_rows": 12, **options})
 
 
@@ -55,7 +56,8 @@ def test_draws_are_shared_by_equal_parts_of_the_batch():
 def test_gradients_follow_equation_29(x64):
     """As mended, at one draw, to rounding.
 
-    In m: -d log p / d theta + m / kappa. In tau: -(theta - m) / (2 tau) d log p / d theta + 1 / (2 kappa) - 1 / (2 tau).
+    In m: -d log p / d theta + m / kappa.
+    In tau: -(theta - m) / (2 tau) d log p / d theta + 1 / (2 kappa) - 1 / (2 tau).
     """
     kappa, model = 2.0, bayesian(kappa=2.0)
     gradient = jax.jit(jax.grad(lambda m: free_energy(m)[0]))(model)
@@ -168,24 +170,22 @@ def trained(checkpoints=None, watchers=(), **settings):
     return fit(config, toy(), valid=toy()[:10], config=training, checkpoints=checkpoints, watchers=watchers)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     pass
 
 
 def test_the_same_loop_trains_saves_and_resumes(tmp_path):
-    """Stopped after two epochs and resumed, it ends with the same bits, variances included; they have moved."""
+    """StoppedError after two epochs and resumed, it ends with the same bits, variances included; they have moved."""
     whole = trained()
     first = build_model(
         ModelConfig(make_observation("bernoulli", columns=4).config(), latent=(1,), hidden=(2,), bayes=True),
         key=jax.random.key(0),
     )
-    for start, end in zip(
-        jax.tree.leaves(first.parameters), jax.tree.leaves(whole.model.parameters), strict=True
-    ):
+    for start, end in zip(jax.tree.leaves(first.parameters), jax.tree.leaves(whole.model.parameters), strict=True):
         assert np.all(np.asarray(start) != np.asarray(end))
     for record in whole.history:
         assert record["prior"] > 0.1  # a row's share of the KL
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         trained(Checkpoints(tmp_path, every=0.0), [At(3, _stop)])
     resumed = trained(Checkpoints(tmp_path, resume=True))
     assert eqx.tree_equal(resumed.model, whole.model)
@@ -193,7 +193,7 @@ def test_the_same_loop_trains_saves_and_resumes(tmp_path):
 
 
 def _stop():
-    raise Stopped
+    raise StoppedError
 
 
 def test_the_prior_of_the_last_epoch_is_the_divergence_of_a_row():

@@ -50,6 +50,26 @@ def test_the_divergence_is_that_of_normal_laws(x64, prior):
         np.testing.assert_allclose(found, kappa(m), rtol=1e-12)
 
 
+def test_a_learned_prior_makes_the_divergence_smallest(x64):
+    """For the weights into each unit and for each layer's biases by itself, against a search over the variance."""
+    model = bayesian("learned")
+    expected = 0.0
+    for found, (m, tau) in zip(
+        jax.tree.leaves(model.parameters.prior_variances(model.generative)), arrays(model), strict=True
+    ):
+        groups = list(zip(m, tau, strict=True)) if m.ndim == 2 else [(m, tau)]
+        for kappa, (m_group, tau_group) in zip(np.ravel(found), groups, strict=True):
+            best = minimize_scalar(lambda log_kappa, m=m_group, tau=tau_group: normal(m, tau, np.exp(log_kappa)))
+            np.testing.assert_allclose(kappa, np.exp(best.x), rtol=1e-5)
+            expected += best.fun
+    np.testing.assert_allclose(model.penalty(), expected, rtol=1e-9)
+
+
+def normal(m, tau, kappa):
+    """The same in numpy, which is quick; the test above holds numpyro against the code, and so this one."""
+    return float(np.sum(0.5 * ((m**2 + tau) / kappa + np.log(kappa / tau) - 1)))
+
+
 def test_a_plain_model_pays_for_its_length_only():
     model = build((2,), kappa=3.0)
     np.testing.assert_allclose(model.penalty(), model.generative.penalty())

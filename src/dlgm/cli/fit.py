@@ -95,6 +95,9 @@ def fit(
         str | None, typer.Option(help="With --bayes, the prior's variances: constant (kappa), fan-in or learned.")
     ] = None,
     parameter_draws: Annotated[int | None, typer.Option(help="With --bayes, draws of the parameters a step.")] = None,
+    parameter_weight: Annotated[
+        float | None, typer.Option(help="With --bayes, weight of the parameters' KL; below 1, the data counts more.")
+    ] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
     checkpoints: Annotated[
         Path | None,
@@ -208,6 +211,7 @@ def fit(
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
         "parameter_draws": parameter_draws,
+        "parameter_weight": parameter_weight,
         "patience": patience,
         "schedule": schedule,
         "averaging": averaging,

@@ -22,6 +22,7 @@ def _group() -> None:
 app.command()(reproduce_figures.posterior)
 app.command()(reproduce_figures.embedding)
 app.command()(reproduce_figures.imputation)
+app.command()(reproduce_figures.bayes)
 
 
 @app.command()

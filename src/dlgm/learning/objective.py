@@ -107,6 +107,7 @@ def minibatch_free_energy(
     beta: Float[Array, ""] | float = 1.0,
     noise: Noise = Noise(),
     parameter_draws: int = 1,
+    parameter_weight: float = 1.0,
     key: Key[Array, ""],
 ) -> tuple[Float[Array, ""], Terms]:
     r"""$\lambda \sum_{n \in \text{batch}} F(v_n) + |\theta_g|^2 / (2\kappa)$ with $\lambda = N / \text{batch}$, eq. 30.
@@ -115,7 +116,8 @@ def minibatch_free_energy(
 
     A Bayesian model's parameters are drawn, $\theta \sim q(\theta)$, and its last term is
     $KL(q(\theta) \,\|\, p(\theta))$ (eq. 28). One draw serves all rows of the batch; of `parameter_draws`, each serves
-    an equal share of them, which costs hardly more and is less noisy.
+    an equal share of them, which costs hardly more and is less noisy. The term is weighted by `beta`, as that of the
+    latents is, and by `parameter_weight`: eq. 28 has 1, and less makes a posterior that trusts the data more.
     """
     n = rows.shape[0]
     keys = jax.random.split(key, n)
@@ -140,9 +142,9 @@ def minibatch_free_energy(
         shares = jax.tree.map(lambda x: x.reshape(parameter_draws, -1, *x.shape[1:]), (rows, mask, keys))
         terms = jax.vmap(shared)(jax.random.split(key_theta, parameter_draws), *shares)
         terms = jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), terms)
-    # The cost of the parameters comes in with that of the latents: at full weight from the start, it would prune
-    # every unit before the data has had a word. The point estimate's prior is too weak to matter.
-    penalty = model.penalty() if model.parameters is None else beta * model.penalty()
+    # The cost of the parameters comes in with that of the latents: at full weight from the start, it silences units
+    # before the data has had a word. A point estimate's prior is too weak to do so.
+    penalty = model.penalty() if model.parameters is None else parameter_weight * beta * model.penalty()
     return num_rows / n * jnp.sum(terms.loss) + penalty, terms
 
 

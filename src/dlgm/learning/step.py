@@ -134,6 +134,7 @@ def make_run(
                 noise=noise,
                 key=key,
                 parameter_draws=config.parameter_draws,
+                parameter_weight=config.parameter_weight,
             )
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 

@@ -29,7 +29,10 @@ class ParameterPosterior(eqx.Module):
     | --- | --- |
     | `"constant"` | $\kappa$, the paper's |
     | `"fan-in"` | $\kappa$ over the number of inputs for weights, $\kappa$ for all else: outputs stay of one size |
-    | `"learned"` | the mean of $m^2 + \tau$ over the array $j$ is in, which minimises the KL (empirical Bayes) |
+    | `"learned"` | the mean of $m^2 + \tau$ over the weights into the same unit, or over the biases of a layer |
+
+    The last is empirical Bayes: these $\kappa_j$ make the KL smallest. A unit that has nothing to say, such as a pixel
+    that is always black, then costs nothing, where a single $\kappa$ for all of its layer would have it pay.
 
     >>> import jax
     >>> from dlgm.model import ModelConfig, build_model, make_observation
@@ -72,12 +75,12 @@ class ParameterPosterior(eqx.Module):
         return total
 
     def prior_variances(self, mean: GenerativeModel) -> GenerativeModel:
-        r"""$\kappa_j$ of each array of parameters, in its place."""
+        r"""$\kappa_j$, in the parameters' places: a number for each array, or a column with one for each unit."""
         return jax.tree.map(lambda m, log_tau: self._kappa(m**2 + jnp.exp(log_tau), mean.kappa), mean, self.log_tau)
 
-    def _kappa(self, second: Float[Array, "..."], kappa: float) -> Float[Array, ""]:
+    def _kappa(self, second: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:
         if self.prior == "learned":
-            return jnp.mean(second)
+            return jnp.mean(second, axis=-1, keepdims=True) if second.ndim == 2 else jnp.mean(second)
         return jnp.asarray(kappa / _fan_in(second) if self.prior == "fan-in" else kappa, second.dtype)
 
 

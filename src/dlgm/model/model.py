@@ -17,7 +17,7 @@ class Model(eqx.Module):
 
     A plain pytree of arrays. `build_model` makes one from a `ModelConfig`, `fit` trains it.
 
-    With `parameters` it is a Bayesian model: `generative` holds the means of $q(\theta)$, and `drawn` and `at_mean` make
+    With `parameters` it is a Bayesian model, with the means of $q(\theta)$ in `generative`; `drawn` and `at_mean` make
     plain ones of it. Questions to a model draw the parameters by themselves where their answer is an average.
     """
 

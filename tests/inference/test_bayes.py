@@ -62,7 +62,7 @@ def test_new_rows_have_parameters_of_their_own():
     np.testing.assert_array_equal(sample(MODEL, 3, key=KEY).rows, rows[:3].astype(np.float32))
 
 
-@pytest.mark.parametrize("method", ["chain", "metropolis", "resample"])
+@pytest.mark.parametrize("method", ["chain", "resample"])
 def test_chains_have_parameters_of_their_own(method):
     """300 chains of two draws: their mean has variance TAU + VAR / 2, their half difference VAR / 2; 5 s.e. of each.
 

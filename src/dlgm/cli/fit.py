@@ -89,7 +89,7 @@ def fit(
     ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     bayes: Annotated[
-        bool, typer.Option("--bayes", help="A posterior over the generative parameters, for scarce data.")
+        bool, typer.Option("--bayes", help="A posterior over the generative parameters, in place of a point.")
     ] = False,
     prior: Annotated[
         str | None, typer.Option(help="With --bayes, the prior's variances: constant (kappa), fan-in or learned.")

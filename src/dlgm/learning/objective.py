@@ -142,8 +142,8 @@ def minibatch_free_energy(
         shares = jax.tree.map(lambda x: x.reshape(parameter_draws, -1, *x.shape[1:]), (rows, mask, keys))
         terms = jax.vmap(shared)(jax.random.split(key_theta, parameter_draws), *shares)
         terms = jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), terms)
-    # The cost of the parameters comes in with that of the latents: at full weight from the start, it silences units
-    # before the data has had a word. A point estimate's prior is too weak to do so.
+    # The cost of the parameters comes in with that of the latents, lest it silence units before the data has had a
+    # word. A point estimate's prior is too weak to do so.
     penalty = model.penalty() if model.parameters is None else parameter_weight * beta * model.penalty()
     return num_rows / n * jnp.sum(terms.loss) + penalty, terms
 

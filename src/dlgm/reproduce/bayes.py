@@ -1,7 +1,7 @@
 """A posterior over the parameters beside a point estimate, where rows are scarce (the paper's second appendix).
 
 Both have the same networks and settings. Each is trained with validation rows, by which the best epoch is chosen, and
-without, to the end: a posterior should not need to be stopped.
+without, to the end, which tells whether a posterior needs to be stopped.
 """
 
 import dataclasses

@@ -2,6 +2,9 @@
 
 import json
 
+import numpy as np
+
+from dlgm.data import load_dataset
 from dlgm.reproduce import bayes
 from tests.cli.test_commands import run
 
@@ -26,3 +29,12 @@ def test_the_study_runs_from_the_command_line(tmp_path, monkeypatch):
     page = (tmp_path / "page.md").read_text()
     assert all(f"| {way} | -" in page for way in found["models"])
     assert (tmp_path / "bayes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_to_test_with_are_of_all_classes():
+    """Sorted by class, as some sets are, the first of them would be of one."""
+    digits = load_dataset("digits")
+    few = bayes.few_rows(digits, 20, 10, 5)
+    np.testing.assert_array_equal(few.test, digits.test[[0, 62, 124, 186, 249]])
+    np.testing.assert_array_equal(few.train, digits.train[:20])
+    np.testing.assert_array_equal(few.valid, digits.valid[:10])

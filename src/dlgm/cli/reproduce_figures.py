@@ -139,7 +139,7 @@ def imputation(
 
 def bayes(
     out: Annotated[Path, typer.Option(help="Folder for models, bayes.json and bayes.png.")] = Path("out/bayes"),
-    data: Annotated[str, typer.Option(help="A data set with a name; its first rows are used.")] = "binarized-mnist",
+    data: Annotated[str, typer.Option(help="A data set with a name, of which few rows are used.")] = "binarized-mnist",
     budget: Budget = "full",
     page: Page = None,
     seed: Seed = 0,

@@ -20,7 +20,7 @@ from dlgm.inference.likelihood import mean_and_error
 from dlgm.learning import AbstractWatcher, TrainingConfig
 from dlgm.model import make_observation, preset
 from dlgm.reproduce.page import markdown_table
-from dlgm.reproduce.training import trained
+from dlgm.reproduce.training import spread, trained
 
 ROWS = {"quick": (100, 50, 20), "full": (500, 1000, 2000)}  # of training, validation and test that are used
 EPOCHS = {"quick": 5, "full": 300}
@@ -47,8 +47,8 @@ def run(
     seed: int,
     watcher: Callable[[str], Sequence[AbstractWatcher]] = lambda what: (),
 ) -> tuple[dict[str, Any], Figure]:
-    """Train all kinds on the first rows, and score test rows; a posterior also at the means of its parameters."""
-    few = first_rows(data, *ROWS[budget])
+    """Train all kinds on few rows, and score test rows; a posterior also at the means of its parameters."""
+    few = few_rows(data, *ROWS[budget])
     observation = make_observation(data.family, columns=data.train.shape[1])
     key = jax.random.key(seed)
     results: dict[str, Any] = {
@@ -87,10 +87,13 @@ def run(
     return results, plots.figure_of(plots.likelihood_bars(entries, "log likelihood of test rows, nats"))
 
 
-def first_rows(data: Dataset, train: int, valid: int, test: int) -> Dataset:
-    """A data set's first rows."""
+def few_rows(data: Dataset, train: int, valid: int, test: int) -> Dataset:
+    """A data set's first rows to learn and to choose by, and evenly spaced ones to test with.
+
+    The test rows of the binarised MNIST are sorted by class: its first 2,000 are zeros and ones alone.
+    """
     return dataclasses.replace(
-        data, train=data.train[:train], valid=data.valid[:valid], test=data.test[:test], labels={}
+        data, train=data.train[:train], valid=data.valid[:valid], test=spread(data.test, test), labels={}
     )
 
 
@@ -112,8 +115,7 @@ def markdown(results: dict[str, Any]) -> str:
     return f"""## A posterior over the parameters: {results["data"]}, {used["train"]} training rows
 
 {used["valid"]:,} validation rows choose the best epoch; where the last epoch is taken, they are not looked at.
-{used["test"]:,} test rows, importance-sampled with {results["samples"]:,} samples each, standard errors over rows in
-brackets. Where the effective samples are few, log p(v) is too low, and lower for a posterior, whose samples spread over
-parameters too.
+{used["test"]:,} test rows, evenly spaced, importance-sampled with {results["samples"]:,} samples each; standard errors
+over rows in brackets. Where the effective samples are few, log p(v) is too low, by how much differs between models.
 
 {markdown_table(headings, rows)}"""

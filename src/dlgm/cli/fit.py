@@ -88,6 +88,16 @@ def fit(
         typer.Option(help="Largest share of a row's cells taken for holes in a step, so that holes are known later."),
     ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
+    bayes: Annotated[
+        bool, typer.Option("--bayes", help="A posterior over the generative parameters, in place of a point.")
+    ] = False,
+    prior: Annotated[
+        str | None, typer.Option(help="With --bayes, the prior's variances: constant (kappa), fan-in or learned.")
+    ] = None,
+    parameter_draws: Annotated[int | None, typer.Option(help="With --bayes, draws of the parameters a step.")] = None,
+    parameter_weight: Annotated[
+        float | None, typer.Option(help="With --bayes, weight of the parameters' KL; below 1, the data counts more.")
+    ] = None,
     history: Annotated[Path | None, typer.Option(help="Also write a line of JSON an epoch to this file.")] = None,
     checkpoints: Annotated[
         Path | None,
@@ -183,6 +193,8 @@ def fit(
         "structure": structure,
         "scale": scale,
         "kappa": kappa,
+        "bayes": bayes or None,
+        "prior": prior,
         "sees_mask": sees_mask if sees_mask is not None else _has_holes(rows.train) or bool(hide_cells) or None,
     }
     asked_training = {
@@ -198,6 +210,8 @@ def fit(
         "gaussian_noise": gaussian_noise,
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
+        "parameter_draws": parameter_draws,
+        "parameter_weight": parameter_weight,
         "patience": patience,
         "schedule": schedule,
         "averaging": averaging,

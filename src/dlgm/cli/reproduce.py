@@ -23,6 +23,7 @@ app.command()(reproduce_figures.posterior)
 app.command()(reproduce_figures.embedding)
 app.command()(reproduce_figures.imputation)
 app.command()(reproduce_table1.table1)
+app.command()(reproduce_figures.bayes)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`dlgm reproduce posterior`, `embedding` and `imputation`: the paper's figures, with numbers beside them."""
+"""`dlgm reproduce posterior`, `embedding`, `imputation` and `bayes`: the paper's figures, with numbers beside them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -136,6 +136,38 @@ def imputation(
                     + ("" if given is None else f", log p(missing | observed) {given:.2f}")
                 )
         typer.echo(f"Written to {out}: imputation.json, {', '.join(f'{name}.png' for name in figures)}.")
+
+
+def bayes(
+    out: Annotated[Path, typer.Option(help="Folder for models, bayes.json and bayes.png.")] = Path("out/bayes"),
+    data: Annotated[str, typer.Option(help="A data set with a name, of which few rows are used.")] = "binarized-mnist",
+    budget: Budget = "full",
+    page: Page = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """A posterior over the parameters beside a point estimate, where rows are scarce (paper, second appendix).
+
+    Example: dlgm reproduce bayes --data digits --budget quick
+    """
+    check_options(budget, out, page)
+    began = time.monotonic()
+    loaded = load_data(data, quiet=quiet)
+
+    from dlgm.reproduce.bayes import markdown, run
+    from dlgm.reproduce.training import binarised
+
+    results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
+    _write(out, "bayes", results, {"bayes": figure}, as_json)
+    _put(page, "bayes", markdown(results), began, {"budget": budget, **results["settings"]})
+    if not (quiet or as_json):
+        for name, found in results["models"].items():
+            typer.echo(
+                f"{name}: log p(v) of test rows {found['log_p']:.2f} (standard error {found['standard error']:.2f}), "
+                f"{found['gain']:+.2f} over the point estimate at its best epoch."
+            )
+        typer.echo(f"Written to {out}: bayes.json, bayes.png.")
 
 
 def check_options(budget: str, out: Path, page: Path | None) -> None:

@@ -24,7 +24,8 @@ class Samples(NamedTuple):
 def sample(model: Model, num: int, *, key: Key[Array, ""]) -> Samples:
     r"""`num` new rows by ancestral sampling: $\xi \sim N(0, I)$, then $v \sim \pi(v \mid T_0(h_1(\xi)))$.
 
-    The i-th row depends on `key` and i alone: asking for more leaves the first ones as they were.
+    The i-th row depends on `key` and i alone: asking for more leaves the first ones as they were. A Bayesian model's
+    parameters are drawn anew for each row.
     """
     if not isinstance(num, int) or isinstance(num, bool) or num < 1:
         raise ValueError(f"num: expected a whole number of at least 1; got {num!r}.")
@@ -34,18 +35,22 @@ def sample(model: Model, num: int, *, key: Key[Array, ""]) -> Samples:
 
 @jax.jit
 def _sample_block(model: Model, key: Key[Array, ""], start: UInt32[Array, ""]) -> Samples:
-    generative = model.generative.folded()
-
     def one(i: UInt32[Array, ""]) -> Samples:
-        key_xi, key_v = jax.random.split(jax.random.fold_in(quick_key(key), i))
+        own = jax.random.fold_in(quick_key(key), i)
+        key_xi, key_v = jax.random.split(own)
+        generative = point if model.parameters is None else model.drawn(jax.random.fold_in(own, 2)).generative
         outputs = generative.outputs(generative.sample_latents(key_xi))
         return Samples(generative.observation.sample(outputs, key_v), generative.observation.mean(outputs))
 
-    return jax.vmap(one)(start + jax.numpy.arange(_BLOCK, dtype=jax.numpy.uint32))
+    numbers = start + jax.numpy.arange(_BLOCK, dtype=jax.numpy.uint32)
+    if model.parameters is not None:
+        return jax.lax.map(one, numbers)  # one after another: a draw of all parameters for each would not fit
+    point = model.generative.folded()
+    return jax.vmap(one)(numbers)
 
 
 def conditional_means(model: Model, xi: Float[Array, "n k"]) -> Float[Array, "n x"]:
-    r"""$E[v \mid \xi]$ for each row of latents."""
+    r"""$E[v \mid \xi]$ for each row of latents; of a Bayesian model, at the means of its parameters."""
     return _conditional_means(model, xi)
 
 
@@ -82,7 +87,10 @@ def _moments_block(
 
 
 def reconstruct(model: Model, rows: Any, mask: Any = None, *, key: Key[Array, ""]) -> Float[np.ndarray, "n x"]:
-    r"""$E[v' \mid \xi]$ at one draw $\xi \sim q(\xi \mid v)$ for every row: holes are filled with their means."""
+    r"""$E[v' \mid \xi]$ at one draw $\xi \sim q(\xi \mid v)$ for every row: holes are filled with their means.
+
+    Of a Bayesian model, at the means of its parameters.
+    """
     return map_rows(model, lambda v, m, h: _reconstruct_block(model, v, m, h, key), rows, mask, _BLOCK)
 
 

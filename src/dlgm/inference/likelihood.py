@@ -1,6 +1,7 @@
 """How likely is a row: importance sampling from the recognition model (paper, app. E)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,10 +12,13 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
 from dlgm.inference.rows import map_rows, row_key
-from dlgm.model import Model
+from dlgm.keys import quick_key
+from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
 
-_ROWS, _SAMPLES = 20, 50  # decoded together: about a thousand rows of the generative model's work at a time
+# Rows, and samples of each, that are decoded together: about a thousand rows of the generative model's work at a time.
+# Samples that are decoded together share a draw of a Bayesian model's parameters: fewer, so that there are more draws.
+_POINT, _BAYESIAN = (20, 50), (100, 10)
 
 
 class Likelihood(NamedTuple):
@@ -23,7 +27,7 @@ class Likelihood(NamedTuple):
     log_p: Float[Array | np.ndarray, " n"]  # the estimate of log p(v): slightly low on average, exact as samples grow
     standard_error: Float[
         Array | np.ndarray, " n"
-    ]  # Monte Carlo error of log_p (delta method); NaN with a single sample
+    ]  # Monte Carlo error of log_p (delta method); NaN with a single sample, or a single draw of the parameters
     effective_sample_size: Float[Array | np.ndarray, " n"]  # (sum w)^2 / sum w^2, from 1 to the number of samples
     bound: Float[Array | np.ndarray, " n"]  # the mean of log w: an estimate of the variational bound
 
@@ -54,6 +58,9 @@ def log_likelihood(
     A row's draws come from `key` and the row's own content, so its score is the same whatever other rows come with it.
     Holes are marginalised: the answer is the likelihood of what was observed.
 
+    For a Bayesian model it is $\log E_{q(\theta)}[p(v \mid \theta)]$: every ten samples have a new draw of the
+    parameters, which comes from `key` and is the same for all rows. (`model.at_mean()` is scored without.)
+
     **Arguments**
 
     - `rows`, `mask`: shape `(n, x)`, and which cells were observed (all, by default).
@@ -62,7 +69,8 @@ def log_likelihood(
     """
     if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
         raise ValueError(f"num_samples: expected a whole number of at least 1; got {num_samples!r}.")
-    return map_rows(model, lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, _ROWS, progress)
+    size, _ = _POINT if model.parameters is None else _BAYESIAN
+    return map_rows(model, lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, size, progress)
 
 
 @jax.jit
@@ -74,37 +82,49 @@ def _score_block(
     key: Key[Array, ""],
     num_samples: Int[Array, ""] | int,
 ) -> Likelihood:
-    generative = model.generative.folded()
+    point = model.generative.folded()
+    _, together = _POINT if model.parameters is None else _BAYESIAN
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, row_hash: UInt32[Array, "2"]) -> Likelihood:
         own = row_key(key, row_hash)
         posterior = model.posterior(v, m)
 
-        def log_weight(k: Key[Array, ""]) -> Float[Array, ""]:
+        def log_weight(generative: GenerativeModel, k: Key[Array, ""]) -> Float[Array, ""]:
             xi, _ = posterior.sample(k)
             log_p = generative.log_likelihood(v, xi, m) + log_standard_normal(xi)
             return log_p - posterior.log_prob(xi)
 
-        def add(i: Int[Array, ""], sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            log_w = jax.vmap(log_weight)(jax.random.split(jax.random.fold_in(own, i), _SAMPLES))
-            wanted = i * _SAMPLES + jnp.arange(_SAMPLES) < num_samples
-            first, second, total = sums
+        def add(i: Int[Array, ""], sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            generative = point
+            if model.parameters is not None:  # not a function of the row: drawn once for all rows of the block
+                generative = model.drawn(jax.random.fold_in(quick_key(key), i)).generative.folded()
+            keys = jax.random.split(jax.random.fold_in(own, i), together)
+            log_w = jax.vmap(partial(log_weight, generative))(keys)
+            wanted = i * together + jnp.arange(together) < num_samples
+            first, second, total, *of_draws = sums
             masked = jnp.where(wanted, log_w, -jnp.inf)
+            block = logsumexp(masked)
             return (
-                jnp.logaddexp(first, logsumexp(masked)),
+                jnp.logaddexp(first, block),
                 jnp.logaddexp(second, logsumexp(2 * masked)),
                 total
                 + (jnp.sum(jnp.where(wanted, log_w, 0)) - total * jnp.sum(wanted))
-                / jnp.minimum((i + 1) * _SAMPLES, num_samples),
+                / jnp.minimum((i + 1) * together, num_samples),
+                *(jnp.logaddexp(squares, 2 * block) for squares in of_draws),
             )
 
         nothing = jnp.asarray(-jnp.inf, jnp.float32)
-        num_blocks = -(-num_samples // _SAMPLES)
-        log_sum, log_sum_squares, mean = jax.lax.fori_loop(0, num_blocks, add, (nothing, nothing, jnp.zeros(())))
+        num_blocks = -(-num_samples // together)
+        start = (nothing, nothing, jnp.zeros(()), *([] if model.parameters is None else [nothing]))
+        log_sum, log_sum_squares, mean, *of_draws = jax.lax.fori_loop(0, num_blocks, add, start)
         S = jnp.asarray(num_samples, jnp.float32)
         ess = jnp.exp(2 * log_sum - log_sum_squares)
-        # Var(mean w) / (mean w)^2 = (S / ess - 1) / (S - 1); rounding must not make it negative.
-        relative = jnp.maximum(S / ess - 1, 0) / (S - 1)
+        # Var(mean w) / (mean w)^2 = (S / ess - 1) / (S - 1); rounding must not make it negative. Samples that share a
+        # draw of the parameters are not independent: there the same holds for the sums over each draw's samples.
+        units, independent = S, ess
+        if of_draws:
+            units, independent = jnp.asarray(num_blocks, jnp.float32), jnp.exp(2 * log_sum - of_draws[0])
+        relative = jnp.maximum(units / independent - 1, 0) / (units - 1)
         found = Likelihood(log_sum - jnp.log(S), jnp.sqrt(relative), jnp.minimum(ess, S), mean)
         if m is None:
             return found

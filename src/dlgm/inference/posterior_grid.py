@@ -31,7 +31,10 @@ def posterior_grid(
     half_width: float = 5.0,
     size: int = 201,
 ) -> PosteriorGrid:
-    """Evaluate log p(v, xi) on `size` x `size` points of the square around `centre`, and climb to its mode."""
+    """Evaluate log p(v, xi) on `size` x `size` points of the square around `centre`, and climb to its mode.
+
+    A Bayesian model is taken at the means of its parameters.
+    """
     if sum(model.generative.latent) != 2:
         raise ValueError(f"posterior_grid: expected a model with two latents; got {model.generative.latent}.")
     (v,), masks = as_rows(model, np.asarray(row)[None], None if mask is None else np.asarray(mask)[None])

@@ -55,6 +55,8 @@ class TrainingConfig:
     drop_out: float = 0.0
     gaussian_noise: float = 0.0
     sample_noise: float = 0.0
+    parameter_draws: int = 1  # of a Bayesian model's parameters in a step; each serves an equal share of the rows
+    parameter_weight: float = 1.0  # of the KL of a Bayesian model's parameters; below 1, a tempered posterior
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
     seed: int = 0
 
@@ -64,6 +66,7 @@ class TrainingConfig:
             ("batch_size", 1),
             ("patience", 0),
             ("validate_every", 1),
+            ("parameter_draws", 1),
             ("seed", 0),
         ):
             value = getattr(self, name)
@@ -86,6 +89,8 @@ class TrainingConfig:
             raise ValueError(f"averaging: expected a decay of at least 0 and less than 1; got {self.averaging!r}.")
         if not 0 <= self.clip < float("inf"):
             raise ValueError(f"clip: expected a norm of at least 0; got {self.clip!r}.")
+        if not 0 < self.parameter_weight < float("inf"):
+            raise ValueError(f"parameter_weight: expected a positive number; got {self.parameter_weight!r}.")
         self.noise()
 
     def noise(self) -> Noise:

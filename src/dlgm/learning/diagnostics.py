@@ -102,7 +102,7 @@ def gradient_signal_to_noise(
 
         def gradient(k: Key[Array, ""]) -> Any:
             def loss(recognition: Any) -> Float[Array, ""]:
-                moved = Model(model.generative, recognition)
+                moved = Model(model.generative, recognition, model.parameters)
                 return minibatch_free_energy(objective, moved, rows, mask, num_rows=rows.shape[0], key=k)[0]
 
             return jax.grad(loss)(model.recognition)

@@ -10,6 +10,7 @@ from dlgm.learning.objective import AbstractObjective, FreeEnergy
 from dlgm.model.trainable import AbstractTrainable
 
 _BLOCK = 500  # rows evaluated at a time: what memory grows with
+_DRAWS = 8  # of a Bayesian model's parameters
 
 
 @eqx.filter_jit
@@ -21,14 +22,22 @@ def bounds(
     objective: AbstractObjective = FreeEnergy(),
     key: Key[Array, ""],
 ) -> Float[Array, " n"]:
-    r"""A lower bound on $\log p(v)$ of every row, in nats: $-F(v)$, or the negative of another objective."""
-    keys = jax.random.split(key, rows.shape[0])
+    r"""A lower bound on $\log p(v)$ of every row, in nats: $-F(v)$, or the negative of another objective.
 
-    def one(row: tuple) -> Float[Array, ""]:
-        v, m, k = row
-        return -objective(model, v.astype(jnp.float32), m, key=k).loss
+    That of a Bayesian model is a mean over some draws of the parameters, which all rows share.
+    """
 
-    return jax.lax.map(one, (rows, mask, keys), batch_size=_BLOCK)
+    def at(point: AbstractTrainable, key: Key[Array, ""]) -> Float[Array, " n"]:
+        def one(row: tuple) -> Float[Array, ""]:
+            v, m, k = row
+            return -objective(point, v.astype(jnp.float32), m, key=k).loss
+
+        return jax.lax.map(one, (rows, mask, jax.random.split(key, rows.shape[0])), batch_size=_BLOCK)
+
+    if not model.is_bayesian:
+        return at(model, key)
+    keys = jax.random.split(key, _DRAWS)
+    return jnp.mean(jax.lax.map(lambda k: at(model.drawn(jax.random.fold_in(k, 1)), jax.random.fold_in(k, 0)), keys), 0)
 
 
 def mean_bound(

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key, Shaped
 
-from dlgm.model import Model
+from dlgm.model import AbstractObservation, Model
 from dlgm.model.generative import log_standard_normal
 
 _BLOCK = 250  # rows that are looked at together
@@ -69,9 +69,16 @@ class HiddenCells:
 
     def __call__(self, model: Model) -> float:
         """The score, higher is better; minus one is that of the columns' means."""
-        values, weights = _draws(model, self._rows, self._left, jnp.asarray(self._cells), self._key, self._num_samples)
-        values, weights = np.asarray(values, np.float64), np.asarray(weights, np.float64)
-        observation = model.generative.observation
+        drawn = _draws(model, self._rows, self._left, jnp.asarray(self._cells), self._key, self._num_samples)
+        return -self.error(*(np.asarray(part, np.float64) for part in drawn), model.generative.observation)
+
+    def error(
+        self,
+        values: Float[np.ndarray, "s h"],
+        weights: Float[np.ndarray, "s h"],
+        observation: AbstractObservation,
+    ) -> float:
+        """The error of weighted draws of the hidden cells, whoever made them; one is that of the columns' means."""
         errors = np.zeros(len(self._cells))
         for i, (levels, best) in enumerate(zip(observation.levels, observation.best_fills, strict=True)):
             here = self._cells[:, 1] == i
@@ -79,7 +86,7 @@ class HiddenCells:
                 judged = _brier if best == "mode" and levels > 2 else _squared
                 own = (lambda v: v) if levels else (lambda v, i=i: self._units(i, v))
                 errors[here] = judged(own(values[:, here]), weights[:, here], own(self._true[here]), own(self._seen[i]))
-        return -float(errors.mean())
+        return float(errors.mean())
 
 
 def _squared(

@@ -31,8 +31,8 @@ class Inputs:
         self.center: Float[np.ndarray, " i"] = np.nansum(numbers, axis=0) / size
         spread = np.sqrt(np.nansum((numbers - self.center) ** 2, axis=0) / size)
         self.scale: Float[np.ndarray, " i"] = np.where(spread > 1e-6 * (1 + np.abs(self.center)), spread, 1.0)
-        # A column that is all but constant has its few other cells dozens of standard deviations away. As they are, they
-        # would be given factors of their own, by which the column is then told wrongly in other rows.
+        # A column that is all but constant has its few other cells dozens of standard deviations away. As they are,
+        # they would be given factors of their own, by which the column is then told wrongly in other rows.
         scaled = (numbers - self.center) / self.scale
         self.scaled: Float[np.ndarray, "n i"] = np.clip(scaled, -_FARTHEST, _FARTHEST)
         # What that takes from the variance is noise: such a cell says little about its row.

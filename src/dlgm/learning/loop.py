@@ -27,7 +27,7 @@ from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
 from dlgm.learning.interruption import Interrupted, Signals
 from dlgm.learning.linear_start import linear_start
 from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, replicated
-from dlgm.learning.objective import AbstractObjective, FreeEnergy
+from dlgm.learning.objective import AbstractObjective, FreeEnergy, check_parameter_draws
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import CAUSES, Run, make_run, start_state
 from dlgm.learning.wake_sleep import WakeSleep
@@ -122,8 +122,8 @@ def fit(
 
     **Returns** a `Fitted`. Its history has a record an epoch: `epoch`, `step`, `loss` (what was minimised, per row),
     `train_bound` (with the KL at full weight, higher is better, with training's noise), `valid_bound`,
-    `reconstruction`, `kl` (a number a layer), `prior`, `beta`, `learning_rate`, `gradient_norm`,
-    `rows_per_second`, `seconds`.
+    `reconstruction`, `kl` (a number a layer), `prior` (the parameters' own term, a row's share), `beta`,
+    `learning_rate`, `gradient_norm`, `rows_per_second`, `seconds`.
 
     >>> import numpy as np
     >>> from dlgm.learning import TrainingConfig, fit
@@ -174,6 +174,8 @@ def fit(
         least = "rows" if num_rows < mesh.size else "batch_size"
         got = num_rows if num_rows < mesh.size else config.batch_size
         raise ValueError(f"{least}: expected at least {mesh.size}, one for each device; got {got}.")
+    if built.is_bayesian:
+        check_parameter_draws(config.parameter_draws, batch_size)
     objective = objective or config.make_objective()
     optimiser, run = _program(config, objective, num_rows, batch_size, mesh)
     # Held-out rows are judged by the same bound, for which the estimator of its gradient does not matter, nor dreams.

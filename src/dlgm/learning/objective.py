@@ -15,6 +15,8 @@ from dlgm.model import Model
 from dlgm.model.trainable import AbstractTrainable
 from dlgm.stochastic import AbstractEstimator, Pathwise
 
+_PARAMETERS = 2**32 - 1  # folded into a batch's key, of which `split` gives rows the numbers from 0 on
+
 
 class Terms(eqx.Module):
     """One row's share of the objective, in nats. All go down; `loss` alone carries a gradient."""
@@ -108,23 +110,46 @@ def minibatch_free_energy(
     num_rows: int,
     beta: Float[Array, ""] | float = 1.0,
     noise: Noise = Noise(),
+    parameter_draws: int = 1,
+    parameter_weight: float = 1.0,
     key: Key[Array, ""],
 ) -> tuple[Float[Array, ""], Terms]:
     r"""$\lambda \sum_{n \in \text{batch}} F(v_n) + |\theta_g|^2 / (2\kappa)$ with $\lambda = N / \text{batch}$, eq. 30.
 
     Unbiased for the free energy of all `num_rows` rows. Also returns the rows' terms.
+
+    A Bayesian model's parameters are drawn, $\theta \sim q(\theta)$, and its last term is
+    $KL(q(\theta) \,\|\, p(\theta))$ (eq. 28). One draw serves all rows of the batch; of `parameter_draws`, each serves
+    an equal share of them, which costs hardly more and is less noisy. The term is weighted by `beta`, as that of the
+    latents is, and by `parameter_weight`: eq. 28 has 1, and less makes a posterior that trusts the data more.
     """
-    keys = jax.random.split(key, rows.shape[0])
+    n = rows.shape[0]
+    keys = jax.random.split(key, n)
 
-    def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, k: Key[Array, ""]) -> Terms:
-        if noise.hide:
-            k, key_hide = jax.random.split(k)
-            m = noise.hide_cells(jnp.ones(v.shape, bool) if m is None else m, key_hide)
-        return objective(model, v, m, beta=beta, noise=noise, key=k)
+    def shared(key_theta: Key[Array, ""], rows: Float[Array, "m x"], mask: Any, keys: Key[Array, " m"]) -> Terms:
+        """The terms of rows that share a draw of the parameters."""
+        point = model.drawn(key_theta)
 
-    terms = jax.vmap(one)(rows, mask, keys)
-    weight = num_rows / rows.shape[0]
-    return weight * jnp.sum(terms.loss) + model.penalty(), terms
+        def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, k: Key[Array, ""]) -> Terms:
+            if noise.hide:
+                k, key_hide = jax.random.split(k)
+                m = noise.hide_cells(jnp.ones(v.shape, bool) if m is None else m, key_hide)
+            return objective(point, v, m, beta=beta, noise=noise, key=k)
+
+        return jax.vmap(one)(rows, mask, keys)
+
+    key_theta = jax.random.fold_in(key, _PARAMETERS)
+    if not model.is_bayesian or parameter_draws == 1:
+        terms = shared(key_theta, rows, mask, keys)
+    else:
+        check_parameter_draws(parameter_draws, n)
+        shares = jax.tree.map(lambda x: x.reshape(parameter_draws, -1, *x.shape[1:]), (rows, mask, keys))
+        terms = jax.vmap(shared)(jax.random.split(key_theta, parameter_draws), *shares)
+        terms = jax.tree.map(lambda x: x.reshape(n, *x.shape[2:]), terms)
+    # The cost of the parameters comes in with that of the latents, lest it silence units before the data has had a
+    # word. A point estimate's prior is too weak to do so.
+    penalty = model.penalty() if not model.is_bayesian else parameter_weight * beta * model.penalty()
+    return num_rows / n * jnp.sum(terms.loss) + penalty, terms
 
 
 def noisy_inputs(
@@ -143,3 +168,9 @@ def check_num_samples(num_samples: object, at_least: int) -> None:
     """Refuse a number of draws that is not a whole number of at least `at_least`."""
     if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < at_least:
         raise ValueError(f"num_samples: expected a whole number of at least {at_least}; got {num_samples!r}.")
+
+
+def check_parameter_draws(parameter_draws: int, batch_size: int) -> None:
+    """Refuse a number of draws that the rows of a batch cannot be shared out to evenly."""
+    if batch_size % parameter_draws:
+        raise ValueError(f"parameter_draws: expected a divisor of the batch size, {batch_size}; got {parameter_draws}.")

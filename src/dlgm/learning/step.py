@@ -125,7 +125,16 @@ def make_run(
 
         def loss(model: AbstractTrainable) -> tuple[Float[Array, ""], PyTree]:
             total, terms = minibatch_free_energy(
-                objective, model, rows, mask, num_rows=num_rows, beta=beta, noise=noise, key=key
+                objective,
+                model,
+                rows,
+                mask,
+                num_rows=num_rows,
+                beta=beta,
+                noise=noise,
+                key=key,
+                parameter_draws=config.parameter_draws,
+                parameter_weight=config.parameter_weight,
             )
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 

@@ -12,6 +12,7 @@ from jax import Array
 from jaxtyping import Key
 
 from dlgm.keys import quick_key
+from dlgm.model.bayes import PRIORS, start_posterior
 from dlgm.model.cell_recognition import CellRecognition
 from dlgm.model.generative import GenerativeModel
 from dlgm.model.heads import HEADS, make_heads
@@ -52,6 +53,8 @@ class ModelConfig:
     recognition_nonlinearity: str | None = None  # None: that of T_0
     sees_mask: bool = False  # whether the recognition model is told which cells are holes
     kappa: float = 1e6  # variance of the prior on generative parameters
+    bayes: bool = False  # a Gaussian posterior over each generative parameter in place of a point estimate
+    prior: str = "constant"  # with bayes, the prior's variances: kappa, or by fan-in, or learned: ParameterPosterior
 
     # One entry a map or layer, after __post_init__ has spread what was given once.
     hiddens: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
@@ -95,11 +98,14 @@ class ModelConfig:
             if L > 1:
                 raise ValueError(f"covariance: `cells` is for one layer of latents; got {L}.")
             fix("sees_mask", True)  # that is what it is for
-        for name in ("sees_mask", "linear_path", "skip"):
+        for name in ("sees_mask", "linear_path", "skip", "bayes"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name}: expected true or false; got {getattr(self, name)!r}.")
         if not isinstance(self.kappa, int | float) or not self.kappa > 0:
             raise ValueError(f"kappa: expected a positive variance; got {self.kappa!r}.")
+        require_one_of("prior", self.prior, PRIORS)
+        if self.prior != "constant" and not self.bayes:
+            raise ValueError(f"prior: {self.prior} is for a posterior over the parameters; set bayes=True too.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -149,6 +155,7 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
     )
     scales = tuple(SCALES[name](K) for name, K in zip(config.scales, config.latent, strict=True))
     generative = GenerativeModel(networks, scales, observation, tuple(config.latent), float(config.kappa), config.skip)
+    parameters = start_posterior(generative, config.prior) if config.bayes else None
 
     hidden = config.hiddens[0][::-1] if config.recognition_hidden is None else config.recognition_hidden
     nonlinearity = config.recognition_nonlinearity or config.nonlinearities[0]
@@ -168,7 +175,7 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
     num_features = hidden[-1] if hidden else num_inputs
     if config.covariance == CELLS:
         cells = CellRecognition(observation.input_widths, config.latent[0], trunk, num_features, key=key_heads)
-        return Model(generative, cells)
+        return Model(generative, cells, parameters)
     directed = config.structure == "directed" and L > 1
     above = [sum(config.latent[l + 1 :]) if directed else 0 for l in range(L)]
     joint = config.structure == "joint"
@@ -186,7 +193,7 @@ def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:
         heads = tuple(
             eqx.tree_at(lambda h: h.network, head, _blind_to_holes(head.network, observation)) for head in heads
         )
-    return Model(generative, RecognitionModel(trunk, heads, directed, config.sees_mask))
+    return Model(generative, RecognitionModel(trunk, heads, directed, config.sees_mask), parameters)
 
 
 def _blind_to_holes(network: MLP, observation: AbstractObservation) -> MLP:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Float, Key
 
 from dlgm.model.observations import AbstractObservation
 
@@ -28,3 +28,12 @@ class AbstractTrainable(eqx.Module):
     @abstractmethod
     def penalty(self) -> Float[Array, ""]:
         """The loss of the parameters' prior, which is added once for all rows."""
+
+    @property
+    def is_bayesian(self) -> bool:
+        """Whether its parameters are drawn from a posterior."""
+        return False
+
+    def drawn(self, key: Key[Array, ""]) -> "AbstractTrainable":
+        """The model with parameters drawn from their posterior; itself, where it has none."""
+        return self

@@ -30,15 +30,21 @@ def trained(
     config: ModelConfig,
     settings: TrainingConfig,
     watchers: Sequence[AbstractWatcher] = (),
+    *,
+    validated: bool = True,
 ) -> Trained:
-    """The model in a file, if it was trained with these settings; otherwise it is trained, and put there."""
+    """The model in a file, if it was trained with these settings; otherwise it is trained, and put there.
+
+    With the weights of the best epoch by the validation rows; or, if they are not to be looked at, of the last.
+    """
     if path.exists():
         saved = load_model(path)
         is_same = saved.config == config and saved.data.get("name") == data.name
         if is_same and TrainingConfig.from_dict(saved.training["config"]) == settings:
             return Trained(saved, saved.training["summary"])
     checkpoints = Checkpoints(path.with_suffix(".checkpoints"), resume=True)
-    fitted = fit(config, data.train, valid=data.valid, config=settings, watchers=watchers, checkpoints=checkpoints)
+    valid = data.valid if validated else None
+    fitted = fit(config, data.train, valid=valid, config=settings, watchers=watchers, checkpoints=checkpoints)
     saved = SavedModel(
         fitted.model, config, data.described(), {"config": settings.to_dict(), "summary": fitted.summary()}
     )

@@ -36,6 +36,8 @@ def denoise(
       $p(\xi, v \mid c) \propto p(\xi)\, p(v \mid \xi)\, p(c \mid v)$. Without it, and for other families, each row is
       taken to the nearest that the model knows: the mean of reconstructions $E[v \mid \xi]$, $\xi \sim q(\xi \mid c)$.
     - `draws`, `warm_up`: steps of the chain that are averaged, and those of the plain chain before.
+
+    A Bayesian model is taken at the means of its parameters.
     """
     for name, value, least in (("draws", draws, 1), ("warm_up", warm_up, 0)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

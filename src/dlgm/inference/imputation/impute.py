@@ -14,10 +14,11 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
 from dlgm.inference.imputation.chains import ChainState, advance, chain_step, holes_from, metropolis_step, start_chain
-from dlgm.inference.imputation.resample import resample_row
+from dlgm.inference.imputation.resample import Resampled, pooled, resample_row
 from dlgm.inference.imputation.result import Imputation
 from dlgm.inference.rows import as_rows, blocks, row_key
-from dlgm.model import AbstractObservation, Model
+from dlgm.keys import quick_key
+from dlgm.model import AbstractObservation, GenerativeModel, Model
 from dlgm.names import require_one_of
 
 METHODS = ("metropolis", "chain", "resample")
@@ -66,7 +67,8 @@ def impute(
     - `rows`, `mask`: shape `(n, x)`, and which cells were observed; by default, those that are not NaN.
     - `draws`: completed data sets to return. A 90 % interval needs 19 or more, and is steadier with 100.
     - `chains`: for each row; each gives `draws / chains` draws. With two or more, R-hat is known, and a warning says if
-      they have not mixed.
+      they have not mixed. In a Bayesian model each chain has its own draw of the parameters, the same for all rows, and
+      so have as many equal parts of what `resample` draws; R-hat then rises with what the parameters leave open.
     - `warm_up`: steps of the plain chain at the start, for every method. To `resample`, the rows they end with are
       places to propose from, beside the recognition model's answer to the row with its holes; with none, that answer
       is all there is, which is enough for a model that sees its mask and was trained on rows with holes.
@@ -115,7 +117,7 @@ def impute(
         num_chains=1 if method == "resample" else chains,
         **by_row,
     )
-    _warn(imputation)
+    _warn(imputation, model)
     return imputation
 
 
@@ -133,15 +135,14 @@ def _chain_block(
     num_draws: int,
     num_chains: int,
 ) -> Filled:
-    generative = model.generative.folded()
-    observation, each = generative.observation, num_draws // num_chains
+    generatives, axis = _of_chains(model, key, num_chains)
+    each = num_draws // num_chains
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"], h: UInt32[Array, "2"]) -> Filled:
-        draw = holes_from(generative, v, m)
-        plain = chain_step(model, generative, draw)
-        step = metropolis_step(model, generative, draw) if corrected else plain
-
-        def chain(own: Key[Array, ""]) -> tuple[Array, ...]:
+        def chain(generative: GenerativeModel, own: Key[Array, ""]) -> tuple[Array, ...]:
+            observation, draw = generative.observation, holes_from(generative, v, m)
+            plain = chain_step(model, generative, draw)
+            step = metropolis_step(model, generative, draw) if corrected else plain
             key_start, key_warm, key_run = jax.random.split(own, 3)
             state = advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm)
 
@@ -162,7 +163,8 @@ def _chain_block(
             (_, *sums), trace = jax.lax.scan(record, start, jnp.arange(each))
             return trace, *sums
 
-        draws, mean, probabilities, taken = jax.vmap(chain)(jax.random.split(row_key(key, h), num_chains))
+        keys = jax.random.split(row_key(key, h), num_chains)
+        draws, mean, probabilities, taken = jax.vmap(chain, (axis, 0))(generatives, keys)
         unknown = jnp.asarray(jnp.nan)
         acceptance = jnp.sum(taken) / (num_draws * thin) if corrected else unknown
         return Filled(
@@ -191,30 +193,37 @@ def _resample_block(
     num_chains: int,
     without_chains: bool,
 ) -> Filled:
-    generative = model.generative.folded()
+    generatives, axis = _of_chains(model, key, num_chains)
+    parts = 1 if axis is None else num_chains
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"], h: UInt32[Array, "2"]) -> Filled:
-        draw = holes_from(generative, v, m)
-        plain = chain_step(model, generative, draw)
-        key_chains, key_proposals = jax.random.split(row_key(key, h))
+        def part(generative: GenerativeModel, own: Key[Array, ""]) -> Resampled:
+            draw = holes_from(generative, v, m)
+            plain = chain_step(model, generative, draw)
+            key_chains, key_proposals = jax.random.split(own)
 
-        def fill(own: Key[Array, ""]) -> Float[Array, " x"]:
-            key_start, key_warm = jax.random.split(own)
-            return advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm).v
+            def fill(own: Key[Array, ""]) -> Float[Array, " x"]:
+                key_start, key_warm = jax.random.split(own)
+                return advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm).v
 
-        chains = jax.random.split(key_chains, num_chains)
-        fills = jnp.zeros((0, *v.shape)) if without_chains else jax.vmap(fill)(chains)
-        found = resample_row(
-            model,
-            generative,
-            v,
-            m,
-            fills,
-            partial(_class_probabilities, generative.observation),
-            key_proposals,
-            num_draws=num_draws,
-            num_proposals=num_draws * thin,
-        )
+            chains = jax.random.split(key_chains, num_chains // parts)
+            fills = jnp.zeros((0, *v.shape)) if without_chains else jax.vmap(fill)(chains)
+            return resample_row(
+                model,
+                generative,
+                v,
+                m,
+                fills,
+                partial(_class_probabilities, generative.observation),
+                key_proposals,
+                num_draws=num_draws // parts,
+                num_proposals=num_draws // parts * thin,
+            )
+
+        if axis is None:
+            found = part(generatives, row_key(key, h))
+        else:
+            found = pooled(jax.vmap(part)(generatives, jax.random.split(row_key(key, h), parts)))
         return Filled(
             found.draws[None],
             jnp.where(m, v, found.mean),
@@ -225,6 +234,14 @@ def _resample_block(
         )
 
     return jax.vmap(one)(rows, mask, hashes)
+
+
+def _of_chains(model: Model, key: Key[Array, ""], num_chains: int) -> tuple[GenerativeModel, int | None]:
+    """The generative model of the chains, and the axis along which it differs from one to the next, if it does."""
+    if model.parameters is None:
+        return model.generative.folded(), None
+    keys = jax.random.split(quick_key(key), num_chains)
+    return jax.vmap(lambda k: model.drawn(k).generative.folded())(keys), 0
 
 
 def num_codes(observation: AbstractObservation) -> int:
@@ -262,7 +279,7 @@ def _nothing(observation: AbstractObservation, num_draws: int) -> Filled:
     return Filled(cells, none, np.zeros((0, num_codes(observation)), np.float32), none, none, none)
 
 
-def _warn(imputation: Imputation) -> None:
+def _warn(imputation: Imputation, model: Model) -> None:
     """A word about chains that have not mixed, or weights that rest on few proposals."""
     if imputation.method == "resample":
         sizes = imputation.effective_sample_size[~imputation.mask.all(axis=1)]
@@ -279,6 +296,8 @@ def _warn(imputation: Imputation) -> None:
     if unmixed > _TOO_MANY * r_hat.size:
         taken = np.nanmean(imputation.acceptance) if imputation.method == "metropolis" else np.nan
         rate = f" {taken:.0%} of the proposals were taken." if np.isfinite(taken) else ""
+        if model.parameters is not None:
+            rate += " Each has parameters of its own, of which R-hat may be telling: model.at_mean() has one set."
         warnings.warn(
             f"{imputation.method}: R-hat is above {limit:.3g} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
             f"not mixed there.{rate} Raise warm_up and thin.",

@@ -114,3 +114,14 @@ def resample_row(
         sums.weights**2 / sums.squares,
         sums.largest + jnp.log(sums.weights / size),
     )
+
+
+def pooled(parts: Resampled) -> Resampled:
+    r"""What several draws of the parameters say together, each with the same weight: $\theta \sim q(\theta)$."""
+    return Resampled(
+        parts.draws.reshape(-1, parts.draws.shape[-1]),
+        jnp.mean(parts.mean, axis=0),
+        jnp.mean(parts.probabilities, axis=0),
+        jnp.sum(parts.effective_sample_size),
+        logsumexp(parts.log_p) - jnp.log(parts.log_p.shape[0]),
+    )

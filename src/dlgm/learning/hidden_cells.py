@@ -69,8 +69,8 @@ class HiddenCells:
 
     def __call__(self, model: Model) -> float:
         """The score, higher is better; minus one is that of the columns' means."""
-        drawn = _draws(model, self._rows, self._left, jnp.asarray(self._cells), self._key, self._num_samples)
-        return -self.error(*(np.asarray(part, np.float64) for part in drawn), model.generative.observation)
+        values, w = _draws(model, self._rows, self._left, jnp.asarray(self._cells), self._key, self._num_samples)
+        return -self.error(np.asarray(values, np.float64), np.asarray(w, np.float64), model.generative.observation)
 
     def error(
         self,

@@ -290,6 +290,8 @@ def fit(
         if gradient_noise
         else None,
     }
+    beside = _compared(fitted.model, rows, seed) if is_table else None
+    summary["comparison"] = beside and vars(beside)
     for name, part in (("train_bound", rows.train), ("valid_bound", rows.valid)):
         summary[name] += part.shift()
     save_model(out, SavedModel(fitted.model, config, rows.described, {**described, "summary": summary}))
@@ -309,6 +311,12 @@ def fit(
                 f"{'lower' if shift > 0 else 'higher'}."
             )
         typer.echo(f"Latents in use: {used}.")
+        if beside:
+            typer.echo(
+                f"{beside.num_cells:,} cells hidden in validation rows, squared error over their columns' variance: "
+                f"this model {beside.model:.3f}, factor analysis ({beside.num_factors} factors) "
+                f"{beside.factor_analysis:.3f}, the columns' means about 1."
+            )
         for estimator, ratio in (summary["gradient_signal_to_noise"] or {}).items():
             typer.echo(f"Gradient signal-to-noise, two draws a row, {estimator}: {ratio:.3g}")
         for warning in found.warnings:
@@ -334,6 +342,15 @@ def _recipe_for_table(rows: Any, seed: int) -> Any:
 
     seen = rows.train.first(5_000)
     return recipe_for_table(rows.observation, seen.values, seen.mask, num_rows=len(rows.train), seed=seed)
+
+
+def _compared(model: Any, rows: Any, seed: int) -> Any:
+    """The model's fills beside those of a classical method."""
+    from dlgm.comparison import compare
+
+    train, held_out = rows.train.first(5_000), rows.valid.first(1_000)
+    parts = ((part.values, part.mask) for part in (train, held_out))
+    return compare(model, rows.table.schema, *parts, seed=seed)
 
 
 def _has_holes(part: Any) -> bool:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def sample(
     model: ModelFile,
     num: Annotated[int, typer.Option(help="How many rows.", min=1, max=10_000_000)] = 100,
-    out: Annotated[Path, typer.Option(help="A .csv or .npy file, or a .png picture for images.")] = Path("samples.csv"),
+    out: Annotated[Path, typer.Option(help="A .csv, .parquet or .npy file, or a .png picture for images.")] = Path(
+        "samples.csv"
+    ),
     means: Annotated[
         bool, typer.Option("--means", help="Write the rows' means (pixel probabilities) instead.")
     ] = False,
@@ -27,7 +29,7 @@ def sample(
 
     Example: dlgm sample --model digits.dlgm --num 64 --out samples.png
     """
-    writable("--out", out, (".csv", ".npy", ".png"))
+    writable("--out", out, (".csv", ".parquet", ".npy", ".png"))
     saved = load_saved(model)
     schema = schema_of(saved)
     images = images_of(saved)
@@ -53,10 +55,16 @@ def sample(
         frame = schema.decode(rows, rounded=not means, limited=True)
         if out.suffix == ".npy":
             np.save(buffer, frame.to_numpy(), allow_pickle=False)
+        elif out.suffix == ".parquet":
+            frame.to_parquet(buffer, index=False)
         else:
             buffer.write(frame.to_csv(index=False, float_format="%.9g").encode())
     elif out.suffix == ".npy":
         np.save(buffer, rows, allow_pickle=False)
+    elif out.suffix == ".parquet":
+        import pandas as pd
+
+        pd.DataFrame(rows, columns=[f"v{i}" for i in range(rows.shape[1])]).to_parquet(buffer, index=False)
     elif out.suffix == ".csv":
         text = StringIO()
         np.savetxt(text, rows, "%.9g", ",", header=",".join(f"v{i}" for i in range(rows.shape[1])), comments="")

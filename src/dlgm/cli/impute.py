@@ -36,7 +36,10 @@ def impute(
     data: DataName,
     model: ModelFile,
     out: Annotated[Path, typer.Option(help="Folder for what is written; made if absent.")] = Path("imputed"),
-    method: Annotated[str, typer.Option(help="metropolis, chain or resample.")] = "metropolis",
+    method: Annotated[
+        str | None,
+        typer.Option(help="metropolis, chain or resample. Default: resample for models of tables, else metropolis."),
+    ] = None,
     copies: Annotated[int, typer.Option(help="Completed copies to write, beside the best fill.", min=0, max=1000)] = 5,
     draws: Annotated[int, typer.Option(help="Draws of each hole, for means and intervals.", min=1)] = 100,
     chains: Annotated[int, typer.Option(help="Chains for each row.", min=1)] = 4,
@@ -99,6 +102,10 @@ def impute(
         raise UsageError(
             f"{data}: there is no hole in these {len(truth):,} rows. Hide some cells with --hide 0.5, say."
         )
+    knows_holes = saved.config.covariance == "cells"  # its proposals need no chains to get warm
+    method = method or ("resample" if knows_holes else "metropolis")
+    if knows_holes and method == "resample":
+        chains, warm_up = 1, 0
     shown = not (quiet or as_json)
     if shown:
         print_notes(rows.notes)

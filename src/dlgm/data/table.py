@@ -287,6 +287,12 @@ def _remarks(
     if same.any():
         names = [name for name, constant in zip(schema.names, same, strict=True) if constant]
         remarks.append(f"constant columns ({len(names):,} of {len(same):,}): {listed(names)}")
+    for i, column in enumerate(schema.columns):
+        # Whole numbers, each once and without a gap: they number the rows, and say nothing about them.
+        if column.kind in ("count", "real", "positive") and column.low is not None and column.high is not None:
+            own = values[:, i] if mask is None else values[mask[:, i], i]
+            if len(own) > 20 and column.high - column.low == len(own) - 1 and len(np.unique(own)) == len(own):
+                remarks.append(f"column {column.name!r} numbers the rows; leave it out (drop, --drop)")
     if mask is not None and not mask.any(axis=1).all():
         remarks.append(f"rows without an observed cell: {int((~mask.any(axis=1)).sum()):,}")
     return tuple(remarks)

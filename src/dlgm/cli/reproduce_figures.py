@@ -124,8 +124,9 @@ def imputation(
         if loaded.family == "bernoulli":
             results[name]["scores"] = study.scores(model, loaded, budget=budget, seed=seed)
     _write(out, "imputation", results, figures, as_json)
-    settings = {name: found["settings"] for name, found in results.items()}
-    _put(page, "imputation", study.markdown(results), began, {"budget": budget, **settings})
+    for name, found in results.items():
+        settings = {"budget": budget, **found["settings"]}
+        _put(page, f"imputation --data {name}", study.markdown(name, found), began, settings)
     if not (quiet or as_json):
         for name, found in results.items():
             for record in found.get("scores", []):

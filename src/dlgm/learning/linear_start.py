@@ -55,7 +55,7 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
     if len(generative.latent) != 1 or network.linear is None or not isinstance(recognition, CellRecognition):
         raise ValueError("linear_start: expected a model of one layer with linear_path and the covariance `cells`.")
     bias = network.layers[-1].bias
-    moves = np.asarray(jax.jacobian(generative.observation.expected_inputs)(bias), np.float64)
+    moves = np.asarray(jax.jit(jax.jacobian(generative.observation.expected_inputs))(bias), np.float64)
     inverse = np.linalg.pinv(moves, rcond=1e-3)
     slopes = inverse @ (inputs.scale[:, None] * fitted.loadings)
     length = np.linalg.norm(slopes, axis=1, keepdims=True)

@@ -1,7 +1,7 @@
 """The training step and the compiled run of many. Pure: no files, clocks or printing."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import equinox as eqx
 import jax
@@ -81,7 +81,11 @@ Run = Callable[[State, Batches, Int[Array, ""] | int], State]
 
 def start_state(model: AbstractTrainable, optimiser: optax.GradientTransformation, key: Key[Array, ""]) -> State:
     """The state before the first step. Every array is a fresh one, for the steps take them over."""
+    return _starter(optimiser)(model, key)
 
+
+@lru_cache(maxsize=4)
+def _starter(optimiser: optax.GradientTransformation) -> Callable[..., State]:
     @jax.jit
     def start(model: AbstractTrainable, key: Key[Array, ""]) -> State:
         def copy() -> AbstractTrainable:
@@ -92,7 +96,7 @@ def start_state(model: AbstractTrainable, optimiser: optax.GradientTransformatio
         causes = jnp.zeros(len(CAUSES), bool)
         return State(copy(), copy(), optimiser.init(model), key, jnp.zeros((), jnp.int32), info, causes)
 
-    return start(model, key)
+    return start
 
 
 @partial(jax.jit, static_argnames="num_rows")

@@ -1,8 +1,10 @@
 """A model described by plain values, and the building of it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -131,7 +133,14 @@ def build_model(config: ModelConfig, *, key: Key[Array, ""]) -> Model:
     (64,)
     """
     # Compiled as one program: op by op, the many small arrays would each be compiled for themselves.
-    return jax.jit(lambda k: _build(config, quick_key(k)))(key)
+    return _builder(json.dumps(config.to_dict(), sort_keys=True))(key)
+
+
+@lru_cache(maxsize=8)
+def _builder(described: str) -> Callable[[Key[Array, ""]], Model]:
+    """The compiled program that builds a model, kept for the next one of its shape."""
+    config = ModelConfig.from_dict(json.loads(described))
+    return jax.jit(lambda key: _build(config, quick_key(key)))
 
 
 def _build(config: ModelConfig, key: Key[Array, ""]) -> Model:

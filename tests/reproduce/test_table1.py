@@ -199,6 +199,17 @@ def test_other_scores_need_no_other_training(done, tmp_path, monkeypatch):
     assert "| importance sampling | 20 | 100 | 0 | 2 |" in page.read_text()
 
 
+def test_the_parts_of_a_model_are_counted_together():
+    """A belief network has two runs; the first was resumed when it was done, and says so at its start."""
+    tally = table1._Tally()
+    assert tally.total("epoch") is None
+    tally.start(5, [{"epoch": 4, "seconds": 1.0}, {"epoch": 5, "seconds": 2.0}])
+    tally.start(3)
+    for epoch in (1, 2, 3):
+        tally.epoch({"epoch": epoch, "seconds": 10.0 * epoch})
+    assert (tally.total("epoch"), tally.total("seconds")) == (8, 32.0)
+
+
 def test_a_damaged_result_is_named(tmp_path):
     row, data = table1_rows.ROWS["mixture-10"], load_dataset("digits")
     path = tmp_path / f"{table1.stem(row, data, budget='quick', seed=0)[0]}.json"

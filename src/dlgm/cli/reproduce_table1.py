@@ -1,6 +1,7 @@
 """`dlgm reproduce table1`: the paper's table of likelihoods, row by row."""
 
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, Quiet, Seed, load_data, settings_mistakes
-from dlgm.cli.reproduce_figures import Budget, Page, check_options, watcher_for
+from dlgm.cli.reproduce_figures import Budget, Page, check_options, stoppable, watcher_for
 
 
 def table1(
@@ -54,7 +55,6 @@ def table1(
         raise UsageError(f"--data: expected binary rows; those of {data} are not.")
 
     from dlgm.files import to_json, write_atomically
-    from dlgm.learning import CheckpointError, Interrupted, NonFiniteError
     from dlgm.reproduce import table1 as study
     from dlgm.reproduce.page import put_section
     from dlgm.reproduce.table1_page import markdown
@@ -63,7 +63,7 @@ def table1(
     silent, results = quiet or as_json, {}
     with _Scoring(silent) as scoring:
         for wanted in dict.fromkeys(row or ROWS):
-            try:
+            with _named(wanted), stoppable(wanted):
                 found = study.run_row(
                     ROWS[wanted],
                     loaded,
@@ -74,11 +74,6 @@ def table1(
                     watch=watcher_for(silent),
                     progress=scoring.progress,
                 )
-            except Interrupted as stop:
-                print(f"dlgm: {wanted}: {stop} Go on with the same command.", file=sys.stderr)
-                raise typer.Exit(128 + stop.signal) from None
-            except (CheckpointError, NonFiniteError, study.ResultError) as error:
-                raise UsageError(f"{wanted}: {error}") from error
             # After each row: what is done by then is on the page, whatever comes of the next.
             results = study.results(loaded, out, budget=budget, seed=seed, scoring=scored)
             write_atomically(out / "table1.json", (to_json(results) + "\n").encode())
@@ -91,6 +86,17 @@ def table1(
         typer.echo(to_json(results))
     elif not quiet:
         typer.echo(f"Written to {out}: table1.json, and a file of JSON and a model for each row.")
+
+
+@contextmanager
+def _named(row: str) -> Iterator[None]:
+    """Inside, a file of results that cannot be used is the user's to see to."""
+    from dlgm.reproduce.table1 import ResultError
+
+    try:
+        yield
+    except ResultError as error:
+        raise UsageError(f"{row}: {error}") from error
 
 
 def _sentence(title: str, found: dict[str, Any], paper: float | None) -> str:

@@ -53,16 +53,21 @@ class ResultError(ValueError):
 
 
 class _Tally(AbstractWatcher):
-    """How long training took: epochs, and seconds over all resumptions."""
+    """How long training took: epochs, and seconds, over all resumptions and all runs of a model with several parts."""
 
     def __init__(self) -> None:
-        self.last: Mapping[str, Any] = {}
+        self._parts: list[Mapping[str, Any]] = []  # the last record of each
 
     def start(self, epochs: int, before: Sequence[Mapping[str, Any]] = ()) -> None:
-        self.last = before[-1] if before else {}
+        self._parts.append(before[-1] if before else {})
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        self.last = record
+        self._parts[-1] = record
+
+    def total(self, what: str) -> Any:
+        """Of all parts; None if none has said."""
+        said = [part[what] for part in self._parts if what in part]
+        return sum(said) if said else None
 
 
 def stem(
@@ -113,8 +118,8 @@ def run_row(
             data.train, data.valid, seed=seed, watchers=[*watch(row.title), tally], checkpoints=checkpoints
         )
         told = {
-            "epochs": tally.last.get("epoch"),
-            "seconds": tally.last.get("seconds", time.perf_counter() - began),
+            "epochs": tally.total("epoch"),
+            "seconds": tally.total("seconds") or time.perf_counter() - began,
             "model": _save(density, out / name, data),
         }
     else:

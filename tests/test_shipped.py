@@ -100,17 +100,17 @@ def test_the_script_ships_a_file(folder, saved):
     save_model(folder / "trained.dlgm", saved)
 
     def ship(*args):
-        return subprocess.run([sys.executable, SHIP, *args], capture_output=True, text=True, cwd=folder)
+        return subprocess.run([sys.executable, SHIP, *args], capture_output=True, text=True)
 
-    done = ship("trained.dlgm", "three", "--samples", "20", "--folder", "models")
+    done = ship(folder / "trained.dlgm", "three", "--samples", "20", "--folder", folder / "models")
     assert done.returncode == 0, done.stderr
     assert load_model("three").training["likelihood"] == load_model("one").training["likelihood"]
     shutil.rmtree(folder / "models")
     for args, words in (
-        (["trained.dlgm", "a/b"], "name: expected a plain name, such as paper-mnist; got 'a/b'."),
-        (["none.dlgm", "three"], "none.dlgm: no such model file."),
+        ([folder / "trained.dlgm", "a/b"], "name: expected a plain name, such as paper-mnist; got 'a/b'."),
+        ([folder / "none.dlgm", "three"], "none.dlgm: no such model file."),
     ):
-        refused = ship(*args, "--folder", "models")
+        refused = ship(*args, "--folder", folder / "models")
         assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
         assert words in refused.stderr
     assert not (folder / "models").exists()

@@ -83,7 +83,7 @@ def check_model(path: str | Path) -> None:
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read a file that `save_model` wrote, or a shipped model by its name; anything else is refused, with the reason."""
+    """Read a file that `save_model` wrote, or a shipped model by its name; anything else is refused, and why."""
     path = find_model(path)
     with _refused(path):
         tensors, text = read_tensors(path)

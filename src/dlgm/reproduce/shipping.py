@@ -38,7 +38,7 @@ def stripped(saved: SavedModel, data: Dataset, *, samples: int = SAMPLES, seed: 
         "error": found.error,
     }
     training: dict[str, Any] = {name: saved.training[name] for name in ("config", "summary") if name in saved.training}
-    described = {name: saved.data[name] for name in ("name", "shape", "family") if name in saved.data}
+    described: dict[str, Any] = {name: saved.data[name] for name in ("name", "shape", "family") if name in saved.data}
     return SavedModel(saved.model, saved.config, described, {**training, "likelihood": likelihood})
 
 

@@ -78,6 +78,7 @@ def test_wrong_input(tmp_path, monkeypatch):
         (["samples", "--data", "frey-faces"], "none of the data sets is there: frey-faces. "),
         (["samples", "--budget", "long"], "--budget: expected one of quick, full; got 'long'"),
         (["all", "--budget", "long"], "--budget: expected one of quick, full; got 'long'"),
+        (["all", "--data", "nothing"], "Expected the name of a data set; got 'nothing'."),
         (["all", "--page", "page.txt"], "--page: expected a name ending in .md; got 'page.txt'"),
         (["variance", "--budget", "long"], "--budget: expected one of quick, full; got 'long'"),
     ):

@@ -9,7 +9,7 @@ import typer
 
 from dlgm.cli import reproduce_figures, reproduce_samples, reproduce_table1, reproduce_variance
 from dlgm.cli.errors import UsageError
-from dlgm.cli.options import AsJson, Quiet, Seed
+from dlgm.cli.options import AsJson, Quiet, Seed, load_data
 from dlgm.cli.reproduce_figures import Budget, Page, check_options
 
 app = typer.Typer(help="Rerun the paper's tables and figures.", no_args_is_help=True)
@@ -57,6 +57,8 @@ def every(
     Example: dlgm reproduce all --data digits --budget quick --out out/quick
     """
     check_options(budget, out, page)
+    if data is not None:
+        load_data(data, quiet=quiet)  # a name that is wrong, or a set that is missing, would stop every study
     silent, done, failed = quiet or as_json, {}, {}
     for name, run in STUDIES.items():
         given: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from dlgm.model import Model, ModelConfig, build_model
 from dlgm.tensorfile import TensorFileError, check_tensors, parse_json, read_description, read_tensors, write_tensors
 
 FORMAT, VERSION = "dlgm", 1
+SHIPPED = Path(__file__).parent / "models"  # those that come with the package
 
 
 class ModelFileError(ValueError):
@@ -55,9 +56,20 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
     write_tensors(Path(path), {name: np.asarray(leaf) for name, leaf in _named_leaves(saved.model).items()}, described)
 
 
-def describe_model(path: str | Path) -> ModelDescription:
-    """What a file that `save_model` wrote says of itself, without reading the weights."""
+def shipped_models() -> dict[str, Path]:
+    """The models that come with this version of dlgm, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.dlgm"))}
+
+
+def find_model(path: str | Path) -> Path:
+    """A model's file: the one that is named or, where there is no such file, a shipped model of that name."""
     path = Path(path)
+    return path if path.is_file() else shipped_models().get(str(path), path)
+
+
+def describe_model(path: str | Path) -> ModelDescription:
+    """What a file that `save_model` wrote, or a shipped model, says of itself, without reading the weights."""
+    path = find_model(path)
     with _refused(path):
         shapes, text = read_description(path)
     return _describe(path, shapes, text)
@@ -65,13 +77,14 @@ def describe_model(path: str | Path) -> ModelDescription:
 
 def check_model(path: str | Path) -> None:
     """Refuse a file of which a bit has changed since `save_model` wrote it; the weights are read, but not kept."""
-    with _refused(Path(path)):
-        check_tensors(Path(path))
+    path = find_model(path)
+    with _refused(path):
+        check_tensors(path)
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read a file that `save_model` wrote; anything else is refused, by name and reason."""
-    path = Path(path)
+    """Read a file that `save_model` wrote, or a shipped model by its name; anything else is refused, and why."""
+    path = find_model(path)
     with _refused(path):
         tensors, text = read_tensors(path)
     described = _describe(path, {name: array.shape for name, array in tensors.items()}, text)
@@ -103,7 +116,9 @@ def _refused(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise ModelFileError(f"{path}: no such model file. `dlgm fit` writes one.") from None
+        names = ", ".join(shipped_models())
+        shipped = f" These come with dlgm: {names}." if names else ""
+        raise ModelFileError(f"{path}: no such model file. `dlgm fit` writes one.{shipped}") from None
     except TensorFileError as error:
         raise ModelFileError(f"{path}: not a dlgm model file ({error}).") from None
 

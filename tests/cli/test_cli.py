@@ -20,6 +20,8 @@ from dlgm.model.observations.registry import FAMILIES
 from dlgm.model.presets import PRESETS
 from dlgm.reproduce.variance import FORMULAS
 
+QUICK = ("--budget", "quick")
+
 
 def dlgm(*args, cwd=None):
     return subprocess.run(
@@ -30,13 +32,15 @@ def dlgm(*args, cwd=None):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     out = tmp_path_factory.mktemp("variance") / "new" / "folder"
-    return dlgm("reproduce", "variance", "--quick", "--seed", "1", "--json", "--out", str(out)), out
+    return dlgm(
+        "reproduce", "variance", *QUICK, "--seed", "1", "--json", "--out", str(out), "--page", str(out / "page.md")
+    ), out
 
 
 def test_variance_study_writes_its_files(quick):
     run, out = quick
     assert run.returncode == 0, run.stderr
-    names = {"variance.json", "formulas.png", "ratio.png", "growth.png", "comparison.png"}
+    names = {"variance.json", "formulas.png", "ratio.png", "growth.png", "comparison.png", "page.md"}
     assert {path.name for path in out.iterdir()} == names
     for path in out.glob("*.png"):
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -47,7 +51,7 @@ def test_variance_study_prints_its_numbers(quick):
     """With --json, stdout holds the file and nothing else; without, tables are made of the same numbers."""
     from rich.console import Console
 
-    from dlgm.cli.reproduce import _summary
+    from dlgm.cli.reproduce_variance import _summary
 
     run, out = quick
     assert json.loads(run.stdout) == json.loads((out / "variance.json").read_text())
@@ -58,6 +62,13 @@ def test_variance_study_prints_its_numbers(quick):
     printed = console.export_text()
     for words in ("Bonnet, d/dmu", "REINFORCE, leave-one-out", "diverges"):
         assert words in printed
+    page = (out / "page.md").read_text()
+    assert page.startswith(
+        "<!-- written by `dlgm reproduce variance` -->\n\n## Variance of gradient estimators (app. D)"
+    )
+    assert re.search(r"\| ProductRule \| \d+\.\d{3} \| diverges \|", page)
+    assert "(lower bound 5/2), measured " in page
+    assert '"budget": "quick", "seed": 1' in page
 
 
 def test_variances_agree_with_the_papers_formulas(quick):
@@ -95,8 +106,8 @@ def test_ratio_growth_and_comparison(quick):
 
 def test_help_has_an_example_and_version_a_number():
     help_text = dlgm("reproduce", "variance", "--help").stdout
-    assert "dlgm reproduce variance --quick" in help_text
-    for option in ("--out", "--seed", "--quick", "--quiet", "--json"):
+    assert "dlgm reproduce variance --budget quick" in help_text
+    for option in ("--out", "--seed", "--budget", "--page", "--quiet", "--json"):
         assert option in help_text
     assert dlgm("--version").stdout.startswith("dlgm 0.")
 
@@ -132,7 +143,7 @@ def test_wrong_options(args, words, tmp_path):
 def test_out_is_a_file(tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("precious")
-    run = dlgm("reproduce", "variance", "--quick", "--out", str(taken))
+    run = dlgm("reproduce", "variance", *QUICK, "--out", str(taken))
     assert run.returncode == 2
     assert run.stderr == f"dlgm: --out: expected a folder to write to; {taken} is a file.\n"
     assert taken.read_text() == "precious"

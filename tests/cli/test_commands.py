@@ -55,6 +55,18 @@ def test_fit_writes_a_model_and_says_how_it_went(tmp_path):
     assert len(training["summary"]["diagnostics"]["unit_kl"][1]) == 2
 
 
+def test_the_best_preset_brings_its_training_along(tmp_path):
+    """As the recipe has it, in place of the data set's own; what is asked for beside it is changed."""
+    path = tmp_path / "best.dlgm"
+    run("fit", "digits", "--preset", "best", "--epochs", "1", "--hidden", "6,5", "--out", path, "--quiet")
+    said = json.loads(run("info", path, "--json"))
+    wanted = {"latent": [50, 50], "hidden": [6, 5], "structure": "directed", "nonlinearity": "gated", "skip": True}
+    assert {name: said["config"][name] for name in (*wanted, "kappa")} == {**wanted, "kappa": 0.02}
+    training = said["training"]["config"]
+    names = ("epochs", "batch_size", "learning_rate", "drop_out", "validate_every", "warm_up", "objective")
+    assert [training[name] for name in names] == [1, 100, 1e-3, 0.25, 5, 0.1, "free-energy"]
+
+
 def test_fit_as_json_prints_one_document(tmp_path):
     small = ["--latent", "1", "--hidden", "4", "--epochs", "1", "--family", "gaussian"]
     summary = json.loads(run("fit", "digits", "--out", tmp_path / "m.dlgm", "--json", *small))

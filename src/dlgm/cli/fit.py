@@ -38,7 +38,8 @@ def fit(
         str,
         typer.Option(
             help="A named model, from which the options below depart: default, factor-analysis, "
-            "bernoulli-factor-analysis, nlgbn, paper-mnist, fig-2c, visualisation or norb."
+            "bernoulli-factor-analysis, nlgbn, paper-mnist, fig-2c, visualisation, norb, or best, "
+            "which has its own settings of the training, too."
         ),
     ] = "default",
     family: Annotated[
@@ -181,7 +182,7 @@ def fit(
     from dlgm.recipes import recipe_for
 
     is_table = rows.table is not None and preset == "default" and rows.table.shape is None
-    recipe = recipe_for(data)
+    recipe = recipe_for("best" if preset == "best" else data)
     if is_table and covariance is None and structure is None and len(widths("--latent", latent) or (1,)) == 1:
         recipe = _recipe_for_table(rows, seed)
     asked_model = {

@@ -10,7 +10,7 @@ from dlgm.cli.options import AsJson, Quiet, Seed, schema_of, users_mistakes
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="A model file that `dlgm fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="A model file that `dlgm fit` wrote, or the name of a shipped model.")],
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -51,9 +51,15 @@ def info(
     table.add_row("parameters", ", ".join(f"{kind} {number:,}" for kind, number in parameters.items()))
     summary = saved.training.get("summary")
     if summary:
-        table.add_row("trained", f"{summary['epochs']} epochs, {summary['seconds']:,.0f} s, seed {summary['seed']}")
+        seed = saved.training.get("config", summary).get("seed")
+        table.add_row("trained", f"{summary['epochs']} epochs, {summary['seconds']:,.0f} s, seed {seed}")
         table.add_row("best epoch", str(summary["best_epoch"]))
-        table.add_row("validation bound", f"{summary['valid_bound']:.2f} nats a row")
+        if summary["valid_bound"] is not None:
+            table.add_row("validation bound", f"{summary['valid_bound']:.2f} nats a row")
+    if likelihood := saved.training.get("likelihood"):
+        of = f"{likelihood['rows']} {likelihood['split']} rows of {likelihood['data']}, S = {likelihood['samples']:,}"
+        table.add_row("log p(v)", f"{likelihood['log_p']:.2f} ({of})")
+    if summary and "diagnostics" in summary:  # which the studies' models do not have
         found = summary["diagnostics"]
         used = ", ".join(f"{a} of {k}" for a, k in zip(found["active_units"], found["latent"], strict=True))
         table.add_row("latents in use", used)

@@ -22,7 +22,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.
 Offline = Annotated[bool, typer.Option("--offline", help="Never fetch data (as does DLGM_OFFLINE=1).")]
 Split = Annotated[str | None, typer.Option(help="train, valid or test, of a data set with a name. Default: test.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first so many rows.", min=1)]
-ModelFile = Annotated[Path, typer.Option("--model", help="A model file that `dlgm fit` wrote.")]
+ModelFile = Annotated[
+    Path,
+    typer.Option("--model", help="A model file that `dlgm fit` wrote, or the name of a model that comes with dlgm."),
+]
 DataName = Annotated[
     str, typer.Argument(metavar="DATA", help="A data set's name (see `dlgm data list`), or your own file or folder.")
 ]
@@ -71,7 +74,7 @@ def load_data(name: str, *, offline: bool = False, quiet: bool = False) -> "Data
 
 
 def load_saved(path: Path) -> "SavedModel":
-    """A model file, or a message."""
+    """The model in a file, or one that comes with dlgm, by its name; or a message."""
     from dlgm.artifact import load_model
 
     with users_mistakes():

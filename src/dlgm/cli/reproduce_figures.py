@@ -1,7 +1,9 @@
 """`dlgm reproduce posterior`, `embedding`, `imputation` and `bayes`: the paper's figures, with numbers beside them."""
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +14,7 @@ from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, Quiet, Seed, load_data, new_folder, settings_mistakes, writable
 
 if TYPE_CHECKING:
+    from dlgm.data import Dataset
     from dlgm.learning import AbstractWatcher
 
 Budget = Annotated[str, typer.Option(help="quick (minutes: a smoke test) or full (what docs/results.md reports).")]
@@ -44,9 +47,10 @@ def posterior(
 
     from dlgm.reproduce.posterior import markdown, run
 
-    results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
-    _write(out, "posterior", results, {"posterior": figure}, as_json)
-    _put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]})
+    with stoppable("posterior"):
+        results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
+    write_results(out, "posterior", results, {"posterior": figure}, as_json)
+    put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
@@ -81,9 +85,10 @@ def embedding(
     from dlgm.reproduce.embedding import markdown, run
     from dlgm.reproduce.training import binarised
 
-    results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
-    _write(out, "embedding", results, {"embedding": figure}, as_json)
-    _put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]})
+    with stoppable("embedding"):
+        results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
+    write_results(out, "embedding", results, {"embedding": figure}, as_json)
+    put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
         share = results["neighbours of the same class"]
         typer.echo(f"{results['rows']:,} test rows; {share:.1%} of their ten nearest neighbours have their class.")
@@ -115,18 +120,20 @@ def imputation(
 
     results: dict[str, Any] = {}
     figures: dict[str, Any] = {}
-    for name in data or ["binarized-mnist", "mnist", "mnist-ink", "frey-faces", "svhn"]:
-        loaded = study.prepared(name, partial(load_data, quiet=quiet))
+    names = data or ["binarized-mnist", "mnist", "mnist-ink", "frey-faces", "svhn"]
+    load = partial(study.prepared, load=partial(load_data, quiet=quiet))
+    for name, loaded in load_those_there(names, load, quiet)[0].items():
         watchers = watcher_for(quiet or as_json)(name)
-        model, summary = study.train(loaded, out, budget=budget, seed=seed, watchers=watchers)
+        with stoppable("imputation"):
+            model, summary = study.train(loaded, out, budget=budget, seed=seed, watchers=watchers)
         results[name] = summary
         figures |= {f"{name}-{kind.strip('%')}": figure for kind, figure in study.pictures(model, loaded, seed=seed)}
         if loaded.family == "bernoulli":
             results[name]["scores"] = study.scores(model, loaded, budget=budget, seed=seed)
-    _write(out, "imputation", results, figures, as_json)
+    write_results(out, "imputation", results, figures, as_json)
     for name, found in results.items():
         settings = {"budget": budget, **found["settings"]}
-        _put(page, f"imputation --data {name}", study.markdown(name, found), began, settings)
+        put(page, f"imputation --data {name}", study.markdown(name, found), began, settings)
     if not (quiet or as_json):
         for name, found in results.items():
             for record in found.get("scores", []):
@@ -159,9 +166,10 @@ def bayes(
     from dlgm.reproduce.bayes import markdown, run
     from dlgm.reproduce.training import binarised
 
-    results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
-    _write(out, "bayes", results, {"bayes": figure}, as_json)
-    _put(page, "bayes", markdown(results), began, {"budget": budget, **results["settings"]})
+    with stoppable("bayes"):
+        results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
+    write_results(out, "bayes", results, {"bayes": figure}, as_json)
+    put(page, "bayes", markdown(results), began, {"budget": budget, **results["settings"]})
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
@@ -185,6 +193,41 @@ def check_options(budget: str, out: Path, page: Path | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
+def load_those_there(
+    names: Iterable[str], load: "Callable[[str], Dataset]", quiet: bool
+) -> "tuple[dict[str, Dataset], dict[str, str]]":
+    """The data sets that can be had, and of the others what is missing, which is said; an error if there are none."""
+    from dlgm.data.errors import DataFetchError, DataNotFoundError
+
+    loaded, missing = {}, {}
+    for name in dict.fromkeys(names):
+        try:
+            loaded[name] = load(name)
+        except UsageError as error:
+            if not isinstance(error.__cause__, DataNotFoundError | DataFetchError):
+                raise
+            missing[name] = str(error)
+            if not quiet:
+                print(f"dlgm: {name} is left out: {error}", file=sys.stderr)
+    if not loaded:
+        raise UsageError(f"none of the data sets is there: {', '.join(missing)}. {next(iter(missing.values()))}")
+    return loaded, missing
+
+
+@contextmanager
+def stoppable(study: str) -> Iterator[None]:
+    """Inside, training that is stopped by a signal ends the command, as it should, and not as a bug would."""
+    from dlgm.learning import CheckpointError, Interrupted, NonFiniteError
+
+    try:
+        yield
+    except Interrupted as stop:
+        print(f"dlgm: {study}: {stop} Go on with the same command.", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
+    except (CheckpointError, NonFiniteError) as error:
+        raise UsageError(f"{study}: {error}") from error
+
+
 def watcher_for(silent: bool) -> "Callable[[str], Sequence[AbstractWatcher]]":
     """How training is watched, by what is trained."""
     from dlgm.learning import TerminalProgress
@@ -192,7 +235,8 @@ def watcher_for(silent: bool) -> "Callable[[str], Sequence[AbstractWatcher]]":
     return lambda what: () if silent else (TerminalProgress(what),)
 
 
-def _write(out: Path, name: str, results: dict[str, Any], figures: dict[str, Any], as_json: bool) -> None:
+def write_results(out: Path, name: str, results: dict[str, Any], figures: dict[str, Any], as_json: bool) -> None:
+    """A study's numbers and pictures in its folder, and the numbers on the terminal if they are asked for."""
     from dlgm.files import to_json, write_atomically
     from dlgm.plots import as_png
 
@@ -204,7 +248,8 @@ def _write(out: Path, name: str, results: dict[str, Any], figures: dict[str, Any
         typer.echo(text, nl=False)
 
 
-def _put(page: Path | None, name: str, text: str, began: float, settings: dict[str, Any]) -> None:
+def put(page: Path | None, name: str, text: str, began: float, settings: dict[str, Any]) -> None:
+    """A study's section of the page, if there is one, with how it came about."""
     from dlgm.reproduce.page import provenance, put_section
 
     if page is not None:

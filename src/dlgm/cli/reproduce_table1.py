@@ -1,6 +1,7 @@
 """`dlgm reproduce table1`: the paper's table of likelihoods, row by row."""
 
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, Quiet, Seed, load_data, settings_mistakes
-from dlgm.cli.reproduce_figures import Budget, Page, check_options, watcher_for
+from dlgm.cli.reproduce_figures import Budget, Page, check_options, stoppable, watcher_for
 
 
 def table1(
@@ -20,6 +21,12 @@ def table1(
     ] = Path("out/table1"),
     data: Annotated[str, typer.Option(help="A data set with a name, of binary rows.")] = "binarized-mnist",
     budget: Budget = "full",
+    score_rows: Annotated[
+        int | None, typer.Option(help="Score so many test rows, evenly spaced. Default: all, or 500 if quick.", min=2)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Importance samples a row. Default: 5,000, or 100 if quick.", min=2)
+    ] = None,
     page: Page = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -27,7 +34,9 @@ def table1(
 ) -> None:
     """The likelihoods of the paper's table 1, beside the paper's: the model's rows and those that it is compared with.
 
-    A row that is done is not run again with the same settings, and one that was stopped goes on where it was.
+    A row that is done is not run again with the same settings, and one that was stopped goes on where it was, in
+    training as in scoring. Rows that are scored otherwise, by --score-rows or --samples, are not trained anew if
+    their model is in the folder.
 
     Example: dlgm reproduce table1 --row factor-analysis --row nlgbn --page docs/results.md
 
@@ -41,47 +50,53 @@ def table1(
     for name in row or ():
         if name not in ROWS:
             raise UsageError(f"--row: expected one of {', '.join(ROWS)}; got {name!r}.{closest(name, ROWS)}")
-        if ROWS[name].make is None:
-            raise UsageError(f"--row: {name} ({ROWS[name].title}) is a model that this version of dlgm does not have.")
     loaded = load_data(data, quiet=quiet)
     if loaded.family != "bernoulli":
         raise UsageError(f"--data: expected binary rows; those of {data} are not.")
 
     from dlgm.files import to_json, write_atomically
-    from dlgm.learning import CheckpointError, Interrupted, NonFiniteError
     from dlgm.reproduce import table1 as study
     from dlgm.reproduce.page import put_section
+    from dlgm.reproduce.table1_page import markdown
 
+    scored = study.Scoring(score_rows, samples)
     silent, results = quiet or as_json, {}
     with _Scoring(silent) as scoring:
-        for wanted in dict.fromkeys(row or [name for name, known in ROWS.items() if known.make is not None]):
-            try:
+        for wanted in dict.fromkeys(row or ROWS):
+            with _named(wanted), stoppable(wanted):
                 found = study.run_row(
                     ROWS[wanted],
                     loaded,
                     out,
                     budget=budget,
                     seed=seed,
+                    scoring=scored,
                     watch=watcher_for(silent),
                     progress=scoring.progress,
                 )
-            except Interrupted as stop:
-                print(f"dlgm: {wanted}: {stop} Go on with the same command.", file=sys.stderr)
-                raise typer.Exit(128 + stop.signal) from None
-            except (CheckpointError, NonFiniteError, study.ResultError) as error:
-                raise UsageError(f"{wanted}: {error}") from error
             # After each row: what is done by then is on the page, whatever comes of the next.
-            results = study.results(loaded, out, budget=budget, seed=seed)
+            results = study.results(loaded, out, budget=budget, seed=seed, scoring=scored)
             write_atomically(out / "table1.json", (to_json(results) + "\n").encode())
             if page is not None:
                 with settings_mistakes():
-                    put_section(page, "table1", study.markdown(results))
+                    put_section(page, "table1", markdown(results))
             if not silent:
                 typer.echo(_sentence(ROWS[wanted].title, found, study.paper_for(ROWS[wanted], loaded)))
     if as_json:
         typer.echo(to_json(results))
     elif not quiet:
         typer.echo(f"Written to {out}: table1.json, and a file of JSON and a model for each row.")
+
+
+@contextmanager
+def _named(row: str) -> Iterator[None]:
+    """Inside, a file of results that cannot be used is the user's to see to."""
+    from dlgm.reproduce.table1 import ResultError
+
+    try:
+        yield
+    except ResultError as error:
+        raise UsageError(f"{row}: {error}") from error
 
 
 def _sentence(title: str, found: dict[str, Any], paper: float | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from dlgm.model.config import ModelConfig
 from dlgm.model.observations import AbstractObservation
 from dlgm.names import require_one_of
+from dlgm.recipes import RECIPES
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ PRESETS: dict[str, Preset] = {
         "two latents, for a map of the data (fig. 3b)", {"latent": (2,), "hidden": (200, 200), "covariance": "full"}
     ),
     "norb": Preset("the paper's NORB model: 400 hidden units, 100 latents", {"latent": (100,), "hidden": (400,)}),
+    "best": Preset("the best settings found here for binarised MNIST", RECIPES["best"].model),
 }
 
 

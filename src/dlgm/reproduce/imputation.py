@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from dlgm import plots
 from dlgm.data import Dataset, hide_at_random, hide_square
 from dlgm.inference import impute, log_likelihood
-from dlgm.learning import AbstractWatcher, TrainingConfig
-from dlgm.model import Model, make_observation, preset
+from dlgm.learning import AbstractWatcher
+from dlgm.model import Model
 from dlgm.recipes import Recipe, recipe_for
 from dlgm.reproduce.page import markdown_table
-from dlgm.reproduce.training import binarised, spread, trained
+from dlgm.reproduce.training import binarised, by_recipe, spread
 
 HOLES: dict[str, float | None] = {"40%": 0.4, "60%": 0.6, "80%": 0.8, "square": None}
 PICTURED = ("60%", "80%", "square")
@@ -75,10 +75,7 @@ def train(
 ) -> tuple[Model, dict[str, Any]]:
     """A model by the data set's recipe; for a few epochs, if time is short."""
     recipe = RECIPES.get(data.name) or recipe_for(data.name)
-    settings = {**recipe.training, "seed": seed} | ({"epochs": 5} if budget == "quick" else {})
-    observation = make_observation(data.family, columns=data.train.shape[1])
-    config = preset("default", observation, **recipe.model)
-    found = trained(out / f"{data.name}.dlgm", data, config, TrainingConfig(**settings), watchers)
+    found, settings = by_recipe(data, recipe, out, budget=budget, seed=seed, watchers=watchers)
     return found.saved.model, {"settings": settings, **found.summary}
 
 

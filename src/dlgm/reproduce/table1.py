@@ -2,7 +2,8 @@
 
 A row is trained once. What it found is a file of JSON in the folder of the results, named after the row and a digest of
 everything the run depends on: its settings, data and seed. A row whose file is there is not run again, one with other
-settings is another file, and a row that was cut short goes on from its checkpoints.
+settings is another file, and a row that was cut short goes on from its checkpoints. To score a model on
+more rows, or with more samples, it need not be trained again.
 """
 
 import dataclasses
@@ -18,13 +19,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from dlgm.baselines import Baseline, Density
+from dlgm.artifact import ModelFileError, load_model
+from dlgm.baselines import Baseline, Density, FittedDBN, FittedRBM
 from dlgm.baselines.latent import LatentDensity
 from dlgm.data import Dataset
 from dlgm.files import to_json, write_atomically
-from dlgm.inference.likelihood import mean_and_error
 from dlgm.learning import AbstractWatcher, Checkpoints
-from dlgm.reproduce.page import markdown_table, revision
+from dlgm.reproduce.page import revision
+from dlgm.reproduce.scoring import score_rows, summary
 from dlgm.reproduce.table1_rows import ROWS, Row
 from dlgm.reproduce.training import spread
 from dlgm.tensorfile import write_tensors
@@ -32,6 +34,16 @@ from dlgm.tensorfile import write_tensors
 TEST_ROWS = {"quick": 500, "full": None}  # evenly spaced; None: all
 COMPARED = "binarized-mnist"  # the data that the paper's numbers are of
 
+
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+    """How test rows are scored, where it is not as the budget says."""
+
+    rows: int | None = None  # so many, evenly spaced
+    samples: int | None = None  # S, of models that are sampled
+
+
+AS_BUDGETED = Scoring()
 Watch = Callable[[str], Sequence[AbstractWatcher]]
 Progress = Callable[[str, int, int], None]  # what is scored, rows done, rows in all
 
@@ -41,32 +53,41 @@ class ResultError(ValueError):
 
 
 class _Tally(AbstractWatcher):
-    """How long training took: epochs, and seconds over all resumptions."""
+    """How long training took: epochs, and seconds, over all resumptions and all runs of a model with several parts."""
 
     def __init__(self) -> None:
-        self.last: Mapping[str, Any] = {}
+        self._parts: list[Mapping[str, Any]] = []  # the last record of each
 
     def start(self, epochs: int, before: Sequence[Mapping[str, Any]] = ()) -> None:
-        self.last = before[-1] if before else {}
+        self._parts.append(before[-1] if before else {})
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        self.last = record
+        self._parts[-1] = record
+
+    def total(self, what: str) -> Any:
+        """Of all parts; None if none has said."""
+        said = [part[what] for part in self._parts if what in part]
+        return sum(said) if said else None
 
 
-def stem(row: Row, data: Dataset, *, budget: str, seed: int) -> tuple[str, dict[str, Any]]:
+def stem(
+    row: Row, data: Dataset, *, budget: str, seed: int, scoring: Scoring = AS_BUDGETED
+) -> tuple[str, dict[str, Any]]:
     """The name of a run's files, and what it is a digest of."""
-    run = _described(row, _baseline(row, budget), data, budget, seed)
+    run = _described(row, _baseline(row, budget, scoring), data, scoring.rows or TEST_ROWS[budget], seed)
     digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:10]
     return f"{row.name}-{digest}", run
 
 
-def found(row: Row, data: Dataset, out: Path, *, budget: str, seed: int) -> dict[str, Any] | None:
+def found(
+    row: Row, data: Dataset, out: Path, *, budget: str, seed: int, scoring: Scoring = AS_BUDGETED
+) -> dict[str, Any] | None:
     """What a row's run has found, if it is done."""
-    if row.make is None:
-        return None
-    path = out / f"{stem(row, data, budget=budget, seed=seed)[0]}.json"
-    if not path.exists():
-        return None
+    path = out / f"{stem(row, data, budget=budget, seed=seed, scoring=scoring)[0]}.json"
+    return _read_record(path) if path.exists() else None
+
+
+def _read_record(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -80,40 +101,70 @@ def run_row(
     *,
     budget: str,
     seed: int,
+    scoring: Scoring = AS_BUDGETED,
     watch: Watch = lambda what: (),
     progress: Progress = lambda what, done, total: None,
 ) -> dict[str, Any]:
     """Train a row's model, keep it, and score the test rows; or read what an earlier run found."""
-    done = found(row, data, out, budget=budget, seed=seed)
+    done = found(row, data, out, budget=budget, seed=seed, scoring=scoring)
     if done is not None:
         return done
-    name, run = stem(row, data, budget=budget, seed=seed)
+    name, run = stem(row, data, budget=budget, seed=seed, scoring=scoring)
     # Kept until the scores are written: a run that is killed while scoring has its last checkpoint, and need not train.
     checkpoints, tally, began = Checkpoints(out / f"{name}.checkpoints", resume=True), _Tally(), time.perf_counter()
-    density = _baseline(row, budget).fit(
-        data.train, data.valid, seed=seed, watchers=[*watch(row.title), tally], checkpoints=checkpoints
-    )
+    baseline, earlier = _baseline(row, budget, scoring), _trained_before(row, out, run)
+    if earlier is None:
+        density = baseline.fit(
+            data.train, data.valid, seed=seed, watchers=[*watch(row.title), tally], checkpoints=checkpoints
+        )
+        told = {
+            "epochs": tally.total("epoch"),
+            "seconds": tally.total("seconds") or time.perf_counter() - began,
+            "model": _save(density, out / name, data),
+        }
+    else:
+        record, density = earlier
+        density = dataclasses.replace(density, num_samples=baseline.num_samples)
+        told = {key: record[key] for key in ("epochs", "seconds", "model")}
     trained = time.perf_counter()
-    model = _save(density, out / name, data)
-    test = spread(data.test, TEST_ROWS[budget] or len(data.test))
+    test = spread(data.test, run["test_rows"] or len(data.test))
+    kept = out / f"{name}.scores"
     record = {
         "row": row.name,
-        **_scores(density, test, seed, lambda rows: progress(row.title, rows, len(test))),
+        **_scores(density, test, seed, lambda rows: progress(row.title, rows, len(test)), kept),
         "test_rows": len(test),
-        "epochs": tally.last.get("epoch"),
-        "seconds": tally.last.get("seconds", trained - began),
+        **told,
         "scoring_seconds": time.perf_counter() - trained,
-        "model": model,
         "version": version("dlgm"),
         "revision": revision(),
         "run": run,
     }
     write_atomically(out / f"{name}.json", (to_json(record) + "\n").encode())
     checkpoints.remove()
+    kept.unlink(missing_ok=True)
     return record
 
 
-def results(data: Dataset, out: Path, *, budget: str, seed: int) -> dict[str, Any]:
+def _trained_before(row: Row, out: Path, run: Mapping[str, Any]) -> tuple[dict[str, Any], LatentDensity] | None:
+    """A model that was trained by the same settings and scored otherwise, with its record; those of other files not."""
+
+    def training(run: Mapping[str, Any]) -> dict[str, Any]:
+        settings = {name: value for name, value in run["settings"].items() if name != "num_samples"}
+        return {**run, "settings": settings, "test_rows": None}
+
+    for path in sorted(out.glob(f"{row.name}-*.json")):
+        record = _read_record(path)
+        model = out / record["model"]
+        if training(record["run"]) == training(run) and model.suffix == ".dlgm" and model.exists():
+            try:
+                saved = load_model(model)
+            except ModelFileError as error:
+                raise ResultError(f"{error} Remove it and {path} to have the row trained again.") from None
+            return record, LatentDensity(saved.model, saved.config, saved.training, num_samples=1)
+    return None
+
+
+def results(data: Dataset, out: Path, *, budget: str, seed: int, scoring: Scoring = AS_BUDGETED) -> dict[str, Any]:
     """The whole table as far as it is done, beside the paper's numbers if these are of the same data."""
     return {
         "data": data.name,
@@ -125,8 +176,7 @@ def results(data: Dataset, out: Path, *, budget: str, seed: int) -> dict[str, An
                 "title": row.title,
                 "paper": paper_for(row, data),
                 "likelihood": row.likelihood,
-                "available": row.make is not None,
-                "found": found(row, data, out, budget=budget, seed=seed),
+                "found": found(row, data, out, budget=budget, seed=seed, scoring=scoring),
             }
             for row in ROWS.values()
         ],
@@ -138,67 +188,14 @@ def paper_for(row: Row, data: Dataset) -> float | None:
     return row.paper if data.name == COMPARED else None
 
 
-def markdown(results: Mapping[str, Any]) -> str:
-    """The table as a section of the results page: what was found, then by which settings."""
-    lines = [_line(row) for row in results["rows"]]
-    headings = [
-        "model",
-        "paper",
-        "here",
-        "difference",
-        "s.e. over rows",
-        "Monte Carlo error",
-        "likelihood",
-        "S",
-        "seed",
-        "epochs",
-        "training",
-    ]
-    runs = [
-        (row["title"], f"`{json.dumps(row['found']['run']['settings'], sort_keys=True)}`", row["found"]["revision"])
-        for row in results["rows"]
-        if row["found"]
-    ]
-    parts = [
-        f"## Table 1: {results['data']}, test -ln p(v) in nats",
-        f"Budget: {results['budget']}. S is the number of importance samples a row. Rows of the test set are as they "
-        "come; the standard error is that of a mean over them, the Monte Carlo error that of the estimate itself.",
-        markdown_table(headings, lines),
-    ]
-    if runs:
-        parts += ["By these settings:", markdown_table(["model", "settings", "revision"], runs)]
-    return "\n\n".join(parts)
+def _baseline(row: Row, budget: str, scoring: Scoring = AS_BUDGETED) -> Any:
+    baseline: Any = row.make(budget)
+    if scoring.samples is not None and hasattr(baseline, "num_samples"):
+        baseline = dataclasses.replace(baseline, num_samples=scoring.samples)
+    return baseline
 
 
-def _line(row: Mapping[str, Any]) -> Sequence[Any]:
-    paper, record = row["paper"], row["found"]
-    shown = None if paper is None else f"{paper:.2f}"
-    if record is None:
-        state = "not run yet" if row["available"] else "not in this version"
-        return (row["title"], shown, state, *[None] * 3, row["likelihood"], *[None] * 4)
-    error = record["monte_carlo_error"]
-    return (
-        row["title"],
-        shown,
-        f"{record['nats']:.2f}",
-        None if paper is None else f"{record['nats'] - paper:+.2f}",
-        f"{record['standard_error']:.2f}",
-        None if error is None else f"{error:.3f}",
-        row["likelihood"],
-        None if record["samples"] is None else f"{record['samples']:,}",
-        record["run"]["seed"],
-        record["epochs"],
-        f"{record['seconds']:,.0f} s",
-    )
-
-
-def _baseline(row: Row, budget: str) -> Any:
-    if row.make is None:
-        raise ValueError(f"{row.name}: this version of dlgm has no such model.")
-    return row.make(budget)
-
-
-def _described(row: Row, baseline: Baseline, data: Dataset, budget: str, seed: int) -> dict[str, Any]:
+def _described(row: Row, baseline: Baseline, data: Dataset, test_rows: int | None, seed: int) -> dict[str, Any]:
     """All that the numbers depend on, beside the code, as plain values."""
     described = {
         "row": row.name,
@@ -206,7 +203,7 @@ def _described(row: Row, baseline: Baseline, data: Dataset, budget: str, seed: i
         "settings": dataclasses.asdict(baseline),  # type: ignore[call-overload]  # they are dataclasses, all of them
         "data": data.name,
         "rows": _digest(data),
-        "test_rows": TEST_ROWS[budget],
+        "test_rows": None if test_rows is None or test_rows >= len(data.test) else test_rows,
         "seed": seed,
     }
     return json.loads(to_json(described))
@@ -222,27 +219,10 @@ def _digest(data: Dataset) -> str:
     return digest.hexdigest()[:16]
 
 
-def _scores(density: Density, rows: np.ndarray, seed: int, progress: Callable[[int], None]) -> dict[str, Any]:
-    """-ln p(v), its standard error over rows, and what Monte Carlo adds; None where nothing is sampled."""
-    likelihood = getattr(density, "likelihood", None)
-    if likelihood is None:
-        log_p = density.score_samples(rows, seed=seed)
-        # An error that all rows share, as that of a partition function, is the density's own to tell.
-        error, samples, ess = getattr(density, "monte_carlo_error", None), None, None
-    else:
-        seen = likelihood(rows, seed=seed, progress=progress)
-        log_p, samples = np.asarray(seen.log_p), int(density.num_samples)  # type: ignore[attr-defined]
-        # Rows are sampled independently, so that the variance of their mean is the sum of theirs over n^2.
-        error = float(np.sqrt(np.sum(np.square(seen.standard_error, dtype=np.float64))) / len(rows))
-        ess = float(np.mean(seen.effective_sample_size))
-    mean, spread_over_rows = mean_and_error(log_p)
-    return {
-        "nats": -mean,
-        "standard_error": spread_over_rows,
-        "monte_carlo_error": error,
-        "samples": samples,
-        "effective_sample_size": ess,
-    }
+def _scores(
+    density: Density, rows: np.ndarray, seed: int, progress: Callable[[int], None], kept: Path
+) -> dict[str, Any]:
+    return summary(density, score_rows(density, rows, seed=seed, kept=kept, progress=progress))
 
 
 def _save(density: Density, path: Path, data: Dataset) -> str:
@@ -252,6 +232,9 @@ def _save(density: Density, path: Path, data: Dataset) -> str:
         density.save(path, data.described())
         return path.name
     path = path.with_name(f"{path.name}.safetensors")
+    if isinstance(density, FittedRBM | FittedDBN):
+        density.save(path)
+        return path.name
     tree = getattr(density, "model", density)
     leaves = jax.tree.leaves_with_path(tree)
     arrays = {

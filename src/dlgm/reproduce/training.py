@@ -11,9 +11,11 @@ import numpy as np
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.data import Dataset
 from dlgm.learning import AbstractWatcher, Checkpoints, TrainingConfig, fit
-from dlgm.model import ModelConfig
+from dlgm.model import ModelConfig, make_observation, preset
+from dlgm.recipes import Recipe
 
 BUDGETS = ("quick", "full")
+QUICK_EPOCHS = 5
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,22 @@ def trained(
     save_model(path, saved)
     checkpoints.remove()
     return Trained(saved, fitted.summary())
+
+
+def by_recipe(
+    data: Dataset,
+    recipe: Recipe,
+    out: Path,
+    *,
+    budget: str,
+    seed: int,
+    watchers: Sequence[AbstractWatcher] = (),
+) -> tuple[Trained, dict[str, Any]]:
+    """A model of a data set by a recipe, for a few epochs if time is short, and the settings of its training."""
+    settings = {**recipe.training, "seed": seed} | ({"epochs": QUICK_EPOCHS} if budget == "quick" else {})
+    observation = make_observation(data.family, columns=data.train.shape[1])
+    config = preset("default", observation, **recipe.model)
+    return trained(out / f"{data.name}.dlgm", data, config, TrainingConfig(**settings), watchers), settings
 
 
 def binarised(data: Dataset, above: int = 127) -> Dataset:

@@ -87,7 +87,7 @@ def fit(
     valid_mask: Any = None,
     config: TrainingConfig = TrainingConfig(),
     objective: AbstractObjective | None = None,
-    judge: Callable[[Model], Any] | None = None,
+    judge: Callable[[Any], Any] | None = None,
     stop_after: int | None = None,
     watchers: Sequence[AbstractWatcher] = (),
     mesh: Mesh | None = None,
@@ -185,7 +185,7 @@ def fit(
     if valid is not None:
         held_out = replicated((valid, valid_mask), mesh)
 
-        def judge(model: Model) -> Any:
+        def judge(model: AbstractTrainable) -> Any:
             return mean_bound(model, *held_out, objective=bound, key=key_valid)
 
     elif judge is not None:
@@ -263,7 +263,7 @@ class _Training:
     feed: AbstractFeed
     steps_per_epoch: int
     batch_size: int
-    judge: Callable[[Model], Any] | None  # scores held-out rows or cells
+    judge: Callable[[Any], Any] | None  # scores held-out rows or cells
     last_epoch: int
     signals: Signals
     checkpoints: Checkpoints | None

@@ -44,13 +44,18 @@ def of_draws(
     found: dict[str, dict[str, float]] = {}
     for kind in dict.fromkeys(kinds):
         parts = [
-            _column(draws[:, hidden[:, i], i], truth[hidden[:, i], i], kind, levels[i], np.nanstd(truth[:, i]))
+            _column(draws[:, hidden[:, i], i], truth[hidden[:, i], i], kind, levels[i], _spread(truth[:, i]))
             for i in range(len(kinds))
             if kinds[i] == kind and hidden[:, i].any()
         ]
         names = ("coverage", "crps", "log_score")
         found[kind] = {name: float(np.mean(np.concatenate([p[j] for p in parts]))) for j, name in enumerate(names)}
     return found
+
+
+def _spread(column: np.ndarray) -> float:
+    """The standard deviation; of a constant column zero, where rounding would leave a trace of one."""
+    return float(np.nanstd(column)) if np.nanmax(column) > np.nanmin(column) else 0.0
 
 
 def _column(

@@ -55,8 +55,8 @@ def test_codes_at_the_edge_count_in_part(scores):
 
 @pytest.mark.parametrize("y", [-2.0, 0.0, 0.7])
 def test_crps_of_a_gaussian(scores, y):
-    """y (2 Phi(y) - 1) + 2 phi(y) - 1 / sqrt(pi), unbiased for any number of draws: 40 times 100 cells of 20 draws, within
-    4 standard errors of their mean. All cells have one truth, so that the column has no units, whatever its rounding."""
+    """y (2 Phi(y) - 1) + 2 phi(y) - 1 / sqrt(pi), unbiased for any number of draws: 40 times 100 cells of 20 draws,
+    within 4 standard errors of their mean. All cells have one truth: such a column has no units, however it rounds."""
     draws = np.random.default_rng(1).normal(size=(40, 20, 100))
     exact = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
     found = [of_column(scores, own, np.full(100, y), "number")["crps"] for own in draws]

@@ -37,9 +37,9 @@ def of_draws(
 
     Of numbers, an interval lies between order statistics at 5 and 95 % of one more than the number of draws. Of ordered
     codes it is the middle 90 % of the draws' distribution, and of categories its most probable 90 %; since these come
-    in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard deviations
-    of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean and standard
-    deviation, or the log of the code's share of the draws, each code counted half a time more.
+    in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard
+    deviations of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean
+    and standard deviation, or the log of the code's share of the draws, each code counted half a time more.
     """
     found: dict[str, dict[str, float]] = {}
     for kind in dict.fromkeys(kinds):

@@ -40,7 +40,7 @@ def test_hiding_follows_from_the_seed():
 
 
 def linear_model(off=0.0):
-    """TRUTH as a model by cells, whose posterior is exact for any holes; `off` moves its recognition model's centers."""
+    """TRUTH as a model by cells, whose posterior is exact for any holes; `off` moves its recognition's centers."""
     config = ModelConfig(
         Gaussian(5).config(), latent=(2,), hidden=(), scale="scalar", linear_path=True, covariance="cells"
     )

@@ -23,8 +23,8 @@ OBSERVATION = make_observation("bernoulli", columns=6).config()
         ),
         (
             {"nonlinearity": "sin"},
-            "nonlinearity: expected one of relu, tanh, sigmoid, softplus, elu, silu, gelu, leaky-relu, identity, gated; "
-            "got 'sin'.",
+            "nonlinearity: expected one of relu, tanh, sigmoid, softplus, elu, silu, gelu, leaky-relu, identity, "
+            "gated; got 'sin'.",
         ),
         ({"scale": "dense"}, "scale: expected one of full, diagonal, scalar; got 'dense'."),
         (

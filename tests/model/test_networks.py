@@ -38,7 +38,7 @@ def test_small_signals_keep_their_size_through_gates():
     """A gate starts half open, so that a gain of 2 undoes it: to a tenth, after five layers of 200 units."""
     net = MLP(200, (200,) * 5, 200, nonlinearity="gated", key=jax.random.key(0))
     x = 0.01 * np.random.default_rng(1).normal(size=(50, 200)).astype(np.float32)
-    ratio = np.mean(np.asarray(jax.vmap(net)(x), np.float64) ** 2) / np.mean(x**2)
+    ratio = np.mean(np.asarray(jax.vmap(net)(jnp.asarray(x)), np.float64) ** 2) / np.mean(x**2)
     assert 0.9 < ratio < 1.1
     assert gain_of("gated") * 0.5 == 1
 

@@ -23,11 +23,12 @@ def test_the_share_asked_for_is_hidden_and_at_most_so_many():
     assert not hide_some(MASK, 0.0).any()
 
 
-def test_every_row_and_column_keeps_a_cell():
+@pytest.mark.parametrize("mask", [MASK, MASK.T], ids=["long", "wide"])
+def test_every_row_and_column_keeps_a_cell(mask):
     """Asked for all of them, it leaves one in each row and column that has any; what is alone stays."""
-    left = MASK & ~hide_some(MASK, 1.0)
+    left = mask & ~hide_some(mask, 1.0)
     for axis in (0, 1):
-        np.testing.assert_array_equal(left.any(axis=axis), MASK.any(axis=axis))
+        np.testing.assert_array_equal(left.any(axis=axis), mask.any(axis=axis))
     # None of the others could go as well.
     rows, columns = left.sum(axis=1), left.sum(axis=0)
     assert all(rows[i] == 1 or columns[j] == 1 for i, j in np.argwhere(left))

@@ -21,9 +21,16 @@ def saved(observation=OBSERVATION, **settings):
     return SavedModel(model, config, {"name": "toy", "shape": [2, 2]}, {"config": {"seed": 7}})
 
 
-@pytest.mark.parametrize(("covariance", "structure"), POSTERIORS)
-def test_every_shape_of_model_comes_back(tmp_path, covariance, structure):
-    before = saved(covariance=covariance, structure=structure)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"covariance": covariance, "structure": structure} for covariance, structure in POSTERIORS),
+        {"nonlinearity": ("gated", "tanh"), "skip": True},
+        {"nonlinearity": "gated", "linear_path": True, "latent": (2,), "covariance": "cells"},
+    ],
+)
+def test_every_shape_of_model_comes_back(tmp_path, settings):
+    before = saved(**settings)
     save_model(tmp_path / "m.dlgm", before)
     after = load_model(tmp_path / "m.dlgm")
     assert (after.config, after.data, after.training) == (before.config, before.data, before.training)

@@ -1,8 +1,12 @@
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
+
+from dlgm.data.schema import infer_schema
 from dlgm.learning.linear_start import Inputs
 from dlgm.model import Gaussian
-from dlgm.sizing import best_number_of_factors, recipe_for_table
+from dlgm.sizing import best_number_of_factors, recipe_for_table, straightened_if_better
 
 
 def table(factors, n=1000, x=12, seed=0):
@@ -32,3 +36,31 @@ def test_training_grows_with_the_table():
         assert recipe.model["covariance"] == "cells"
     assert steps == sorted(steps)
     assert 700 < steps[0] < steps[-1] < 9000
+
+
+def beside_others(y, z, rng):
+    """A column beside three that tell of `z`, with some noise."""
+    return pd.DataFrame({"y": y, **{f"x{i}": z + 0.3 * rng.normal(size=len(z)) for i in range(3)}})
+
+
+def test_a_column_that_is_straight_when_bent_stays_straightened():
+    """exp(z) - 2 is linear in the others only after its transform."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=600)
+    frame = beside_others(np.exp(z + 0.1 * rng.normal(size=600)) - 2, z, rng)
+    schema = infer_schema(frame)
+    assert [column.power is not None for column in schema.columns] == [True, False, False, False]
+    assert straightened_if_better(schema, frame) == schema
+
+
+def test_a_column_that_piles_up_at_a_value_is_left_as_it_is():
+    """Seven cells in ten are zero, and nothing tells which: a line comes nearer than its bent image."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=600)
+    frame = beside_others(np.where(rng.uniform(size=600) < 0.7, 0.0, 2 + z), z, rng)
+    schema = infer_schema(frame)
+    assert schema.columns[0].power is not None
+    chosen = straightened_if_better(schema, frame)
+    # Nothing but the shape is forgotten.
+    assert chosen.columns == (replace(schema.columns[0], power=None, shift=None, spread=None), *schema.columns[1:])
+    assert straightened_if_better(chosen, frame) is chosen

@@ -5,6 +5,8 @@ likelihood of observed cells with $K = 20$ samples; imputations are self-normali
 has the paper's size for tables, 128 hidden units, with 10 latents and Adam at 1e-3. It shares no code with ours.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -102,14 +104,14 @@ def miwae(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
         loc, scale, df = _parameters(out[chosen, 0])
         return loc + scale * jax.random.t(key_noise, df)
 
-    def over_rows(f: object, new: np.ndarray) -> np.ndarray:
+    def over_rows(f: Callable[..., jax.Array], new: np.ndarray) -> np.ndarray:
         own = coded.encode(new)
         keys = jax.random.split(key_fill, len(own))
         arrays = (jnp.asarray(np.nan_to_num(own), jnp.float32), jnp.asarray(~np.isnan(own)), keys)
-        return np.asarray(jax.jit(lambda a: jax.lax.map(lambda r: f(*r), a, batch_size=8))(arrays))  # type: ignore[operator]
+        return np.asarray(jax.jit(lambda a: jax.lax.map(lambda r: f(*r), a, batch_size=8))(arrays))
 
     def draw(new: np.ndarray, number: int) -> np.ndarray:
-        draws = over_rows(lambda *r: drawn(*r, number), new)
+        draws = over_rows(lambda v, seen, key: drawn(v, seen, key, number), new)
         return np.stack([kept(new, coded.decode(draws[:, s])) for s in range(number)])
 
     only_numbers = all(kind == "number" for kind in kinds)

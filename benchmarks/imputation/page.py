@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def write(path: Path, records: list[dict]) -> None:
                 rows = _table(
                     own,
                     ["numbers", "mixed 20 %", "mixed 50 %"],
-                    lambda r, kind=kind, name=name: r["draws"][kind][name],
+                    partial(_of_draws, kind, name),
                     form,
                 )
                 parts += [f"Columns of kind {kind}, {title}:", rows]
@@ -79,6 +80,10 @@ def write(path: Path, records: list[dict]) -> None:
     if failures:
         parts += ["## What did not finish", "\n".join(f"- {line}" for line in failures)]
     write_atomically(path, ("\n\n".join(part.strip() for part in parts) + "\n").encode())
+
+
+def _of_draws(kind: str, name: str, record: dict) -> float:
+    return record["draws"][kind][name]
 
 
 def _table(

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,13 +46,13 @@ def tasks() -> Iterator[tuple[str, str, int, Callable[[], Task]]]:
     """Protocol, table, which of its masks, and how to make the task."""
     for table in NUMBERS:
         for seed in range(MASKS):
-            yield "numbers", table, seed, lambda table=table, seed=seed: numbers(table, seed)
+            yield "numbers", table, seed, partial(numbers, table, seed)
     for table in MIXED:
         for i, mask in enumerate(FROZEN):
-            yield f"mixed {mask[:2]} %", table, i % 3, lambda table=table, mask=mask: mixed(table, mask)
+            yield f"mixed {mask[:2]} %", table, i % 3, partial(mixed, table, mask)
     for table in DOWNSTREAM:
         for seed in range(MASKS):
-            yield "new rows", table, seed, lambda table=table, seed=seed: unseen(table, seed)
+            yield "new rows", table, seed, partial(unseen, table, seed)
 
 
 def main() -> None:

@@ -37,20 +37,25 @@ def of_draws(
 
     Of numbers, an interval lies between order statistics at 5 and 95 % of one more than the number of draws. Of ordered
     codes it is the middle 90 % of the draws' distribution, and of categories its most probable 90 %; since these come
-    in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard deviations
-    of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean and standard
-    deviation, or the log of the code's share of the draws, each code counted half a time more.
+    in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard
+    deviations of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean
+    and standard deviation, or the log of the code's share of the draws, each code counted half a time more.
     """
     found: dict[str, dict[str, float]] = {}
     for kind in dict.fromkeys(kinds):
         parts = [
-            _column(draws[:, hidden[:, i], i], truth[hidden[:, i], i], kind, levels[i], np.nanstd(truth[:, i]))
+            _column(draws[:, hidden[:, i], i], truth[hidden[:, i], i], kind, levels[i], _spread(truth[:, i]))
             for i in range(len(kinds))
             if kinds[i] == kind and hidden[:, i].any()
         ]
         names = ("coverage", "crps", "log_score")
         found[kind] = {name: float(np.mean(np.concatenate([p[j] for p in parts]))) for j, name in enumerate(names)}
     return found
+
+
+def _spread(column: np.ndarray) -> float:
+    """The standard deviation; of a constant column zero, where rounding would leave a trace of one."""
+    return float(np.nanstd(column)) if np.nanmax(column) > np.nanmin(column) else 0.0
 
 
 def _column(

@@ -63,6 +63,7 @@ _HOMES = {
         "TerminalProgress",
         "Terms",
         "TrainingConfig",
+        "WakeSleep",
         "bounds",
         "diagnose",
         "fit",

@@ -267,8 +267,8 @@ def _fit(
     """
     seen = np.ones(values.shape, bool) if mask is None else mask
     hidden = hide_some(seen, HIDDEN, seed=settings.seed)
-    if not hidden.any():
-        return fit(config, values, mask, config=settings, watchers=watchers)
+    if not hidden.any():  # too small a table to spare a cell: nothing says when to stop
+        return fit(config, values, mask, config=replace(settings, patience=0), watchers=watchers)
     left = seen & ~hidden
     judge = HiddenCells(values, left, hidden, units=schema.in_units_of, key=jax.random.key(settings.seed))
     first = fit(config, values, left, config=settings, judge=judge, watchers=watchers)

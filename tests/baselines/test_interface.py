@@ -17,6 +17,7 @@ from dlgm.baselines import (
     LatentBaseline,
     fit_mixture_of_bernoullis,
 )
+from dlgm.baselines.latent import LatentDensity
 from dlgm.learning import AbstractWatcher
 from dlgm.model import make_observation, preset
 from dlgm.model.presets import PRESETS
@@ -72,6 +73,7 @@ def test_a_baseline_fits_scores_and_samples(name):
     assert np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1] > 0.3
 
     if isinstance(baseline, LatentBaseline):
+        assert isinstance(density, LatentDensity)
         assert density.training["config"]["seed"] == 3
     again = baseline.fit(TRAIN, VALID, seed=3)
     np.testing.assert_array_equal(again.score_samples(TEST, seed=1), scores)

@@ -61,7 +61,7 @@ def test_gradients_follow_equation_29(x64):
     """
     kappa, model = 2.0, bayesian(kappa=2.0)
     gradient = jax.jit(jax.grad(lambda m: free_energy(m)[0]))(model)
-    theta = model.drawn(jax.random.fold_in(KEY, _PARAMETERS)).generative
+    theta = jax.jit(lambda m: m.drawn(jax.random.fold_in(KEY, _PARAMETERS)).generative)(model)
 
     def minus_log_p(generative):
         """The rows' terms as a function of theta, the recognition model's part held."""

@@ -303,7 +303,7 @@ def test_clipping_bounds_the_gradients_length_not_its_direction():
             "optimiser: expected one of rmsprop, adam, adamw, adamax, nadam, adagrad, lion, adan, muon, sgd; "
             "got 'adm'. Did you mean 'adam'?",
         ),
-        ({"objective": "elbo"}, "objective: expected one of free-energy, importance-weighted; got 'elbo'."),
+        ({"objective": "elbo"}, "objective: expected one of free-energy, importance-weighted, wake-sleep; got 'elbo'."),
         (
             {"objective": "importance-weighted", "num_samples": 1},
             "num_samples: expected a whole number of at least 2; got 1.",

@@ -125,6 +125,39 @@ def test_every_family_can_start_linear(family):
     np.testing.assert_allclose(q.mean, 0, atol=1e-6)
 
 
+def test_outliers_are_held_and_what_that_takes_is_noise():
+    """One cell of 400 is 1, the others 0: sqrt(399) standard deviations away. It is held at 5, and the variance that is
+    lost, (399 - 25) / 400, is remembered; holes count for neither."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([np.zeros(500), rng.uniform(size=500)], axis=1)
+    rows[7, 0], rows[400:, 0] = 1.0, np.nan
+    inputs = Inputs(Gaussian(2), rows, ~np.isnan(rows))
+    np.testing.assert_allclose(inputs.center[0], 1 / 400, rtol=1e-6)
+    np.testing.assert_allclose(inputs.scale[0], np.sqrt(399) / 400, rtol=1e-6)
+    np.testing.assert_allclose(inputs.scaled[[7, 8], 0], [5, -1 / np.sqrt(399)], rtol=1e-5)
+    np.testing.assert_allclose(inputs.beyond, [374 / 400, 0], rtol=1e-5, atol=1e-12)
+    assert np.isnan(inputs.scaled[400:, 0]).all()
+
+
+def test_an_outlier_says_little_about_its_row():
+    """Three rows of 300 are far out in the first column and nowhere else; their latents are told by the others."""
+    rows = TRUTH.sample(np.random.default_rng(0), 300)
+    rows[:, 0] = 0.0
+    plain, _ = started(rows[:, 1:], Gaussian(5))
+    rows[[3, 100, 200], 0] = 1.0
+    model, _ = started(rows, Gaussian(6))
+    latents = [
+        np.asarray(jax.vmap(lambda v, m=m: m.posterior(v).gaussian(KEY).mean)(jnp.asarray(own[[3, 100, 200]])))
+        for m, own in ((plain, rows[:, 1:].astype(np.float32)), (model, rows.astype(np.float32)))
+    ]
+    # Factors are known up to a rotation: what the models then expect of the other columns is compared.
+    expected = [
+        np.asarray(jax.vmap(m.generative.outputs)(jnp.asarray(xi)))[:, -5:]
+        for m, xi in zip((plain, model), latents, strict=True)
+    ]
+    np.testing.assert_allclose(expected[1], expected[0], atol=0.15)
+
+
 def test_other_models_are_refused():
     config = ModelConfig(Gaussian(6).config(), latent=(2,), hidden=(8,))
     model = build_model(config, key=KEY)

@@ -23,8 +23,8 @@ OBSERVATION = make_observation("bernoulli", columns=6).config()
         ),
         (
             {"nonlinearity": "sin"},
-            "nonlinearity: expected one of relu, tanh, sigmoid, softplus, elu, silu, gelu, leaky-relu, identity, gated; "
-            "got 'sin'.",
+            "nonlinearity: expected one of relu, tanh, sigmoid, softplus, elu, silu, gelu, leaky-relu, identity, "
+            "gated; got 'sin'.",
         ),
         ({"scale": "dense"}, "scale: expected one of full, diagonal, scalar; got 'dense'."),
         (
@@ -34,6 +34,10 @@ OBSERVATION = make_observation("bernoulli", columns=6).config()
         ({"structure": "tree"}, "structure: expected one of factorised, joint, directed; got 'tree'."),
         ({"rank": 0}, "rank: expected a whole number of at least 1; got 0."),
         ({"kappa": -1.0}, "kappa: expected a positive variance; got -1.0."),
+        (
+            {"latent": (3, 2), "nonlinearity": ("tanh", "gated"), "activate_input": True},
+            "activate_input: a gated unit takes two numbers, and an input has one; choose another.",
+        ),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

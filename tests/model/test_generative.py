@@ -1,5 +1,7 @@
 """The two joint densities, their change of variables, and ancestral sampling."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,13 +12,19 @@ from dlgm.model import build_model, make_observation, preset
 from tests.linear import random_factor_analysis
 from tests.model.cases import build
 
-SHAPES = [((3,), "full"), ((3, 2), ("full", "diagonal")), ((2, 3, 1), ("scalar", "full", "diagonal"))]
+SHAPES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((3,), {"scale": "full"}),
+    ((3, 2), {"scale": ("full", "diagonal")}),
+    ((2, 3, 1), {"scale": ("scalar", "full", "diagonal")}),
+    ((2, 3, 1), {"scale": "full", "skip": True}),
+    ((3, 2), {"scale": ("diagonal", "full"), "skip": True, "nonlinearity": "gated", "linear_path": True}),
+]
 
 
-@pytest.mark.parametrize(("latent", "scale"), SHAPES)
-def test_both_joint_densities_agree_under_the_change_of_variables(x64, latent, scale):
+@pytest.mark.parametrize(("latent", "settings"), SHAPES)
+def test_both_joint_densities_agree_under_the_change_of_variables(x64, latent, settings):
     """log p(v, xi) = log p(v, h(xi)) + sum log|det G|, the Jacobian taken by autodiff of xi -> h (app. A)."""
-    g = build(latent, scale=scale).generative
+    g = build(latent, **settings).generative
     xi = jnp.asarray(np.random.default_rng(1).normal(size=sum(latent)))
     v = jnp.array([1.0, 0, 1, 1, 0, 0])
 
@@ -30,29 +38,39 @@ def test_both_joint_densities_agree_under_the_change_of_variables(x64, latent, s
     np.testing.assert_allclose(back, xi, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("latent", "scale"), [*SHAPES, ((3, 2), "full")])
-@pytest.mark.parametrize("activate_input", [False, True])
-def test_folding_g_changes_no_output(x64, latent, scale, activate_input):
-    """Where the top G is full and meets an affine map it is folded away; elsewhere nothing is done."""
-    g = build(latent, scale=scale, activate_input=activate_input).generative
+@pytest.mark.parametrize(
+    ("latent", "settings", "folds"),
+    [
+        ((3,), {"scale": "full"}, True),
+        ((3, 2), {"scale": "full"}, True),
+        ((3, 2), {"scale": "full", "nonlinearity": "gated", "linear_path": True}, True),
+        ((3,), {"scale": "full", "skip": True}, True),
+        ((3, 2), {"scale": "full", "skip": True}, False),
+        ((3, 2), {"scale": ("full", "diagonal")}, False),
+        ((3, 2), {"scale": "full", "activate_input": True}, False),
+    ],
+)
+def test_folding_g_changes_no_output(x64, latent, settings, folds):
+    """Where the top G is full and meets nothing but an affine map it is folded away; elsewhere nothing is done."""
+    g = build(latent, **settings).generative
     folded = g.folded()
-    top = scale if isinstance(scale, str) else scale[-1]
-    assert (folded is g) == (activate_input or top != "full")
+    assert (folded is not g) == folds
     xi = jnp.asarray(np.random.default_rng(1).normal(size=sum(latent)))
     np.testing.assert_allclose(folded.outputs(xi), g.outputs(xi), rtol=1e-12)
 
 
-def test_states_follow_the_papers_recursion(x64):
-    """Eqs. 2-3 written out by hand for three layers."""
-    g = build((2, 3, 1), scale="full").generative
+@pytest.mark.parametrize("skip", [False, True])
+def test_states_follow_the_papers_recursion(x64, skip):
+    """Eqs. 2-3 written out by hand for three layers; where layers skip, T_0 takes all of their states."""
+    g = build((2, 3, 1), scale="full", skip=skip).generative
     xi = jnp.asarray(np.random.default_rng(1).normal(size=6))
     G1, G2, G3 = (s.matrix for s in g.scales)
-    _, T1, T2 = g.networks
+    T0, T1, T2 = g.networks
     h3 = G3 @ xi[5:]
     h2 = T2(h3) + G2 @ xi[2:5]
     h1 = T1(h2) + G1 @ xi[:2]
     np.testing.assert_allclose(g.states(xi), jnp.concatenate([h1, h2, h3]), rtol=1e-12)
-    np.testing.assert_allclose(g.outputs(xi), g.networks[0](h1), rtol=1e-12)
+    np.testing.assert_allclose(g.outputs(xi), T0(jnp.concatenate([h1, h2, h3]) if skip else h1), rtol=1e-12)
 
 
 def test_density_of_states_is_a_product_of_gaussians(x64):

@@ -87,7 +87,7 @@ def fit(
     valid_mask: Any = None,
     config: TrainingConfig = TrainingConfig(),
     objective: AbstractObjective | None = None,
-    judge: Callable[[Model], Any] | None = None,
+    judge: Callable[[Any], Any] | None = None,
     stop_after: int | None = None,
     watchers: Sequence[AbstractWatcher] = (),
     mesh: Mesh | None = None,
@@ -185,11 +185,11 @@ def fit(
     if valid is not None:
         held_out = replicated((valid, valid_mask), mesh)
 
-        def judge(model: Model) -> Any:
+        def judge(model: AbstractTrainable) -> Any:
             return mean_bound(model, *held_out, objective=bound, key=key_valid)
 
     elif judge is not None:
-        at.best_bound = float(judge(state.averaged))
+        at.best_bound = _finite(float(judge(state.averaged)), "before epoch 1", 0, at.best)
     with company(), ExitStack() as stack:
         if streamed:
             chunk_rows = chunk_rows or max(1, _CHUNK_BYTES // sample[0].nbytes)
@@ -263,7 +263,7 @@ class _Training:
     feed: AbstractFeed
     steps_per_epoch: int
     batch_size: int
-    judge: Callable[[Model], Any] | None  # scores held-out rows or cells
+    judge: Callable[[Any], Any] | None  # scores held-out rows or cells
     last_epoch: int
     signals: Signals
     checkpoints: Checkpoints | None
@@ -327,14 +327,7 @@ class _Training:
         if self.judge is None or (epoch % self.config.validate_every and epoch != self.last_epoch):
             return None
         bound = float(self.judge(at.state.averaged))
-        if not np.isfinite(bound):
-            raise NonFiniteError(
-                f"Training stopped after epoch {epoch}: the bound on the validation rows is {bound}. They may "
-                "hold values far outside the training rows' range. The best weights before are kept in `model` "
-                "of this error.",
-                epoch * self.steps_per_epoch,
-                local(at.best),
-            )
+        _finite(bound, f"after epoch {epoch}", epoch * self.steps_per_epoch, at.best)
         if bound > at.best_bound:
             at.best, at.best_bound, at.best_epoch = _copy(at.state.averaged), bound, epoch
         return bound
@@ -381,6 +374,19 @@ def _kept_program(
 def _copy(model: AbstractTrainable) -> AbstractTrainable:
     """Arrays of its own, for the steps will take over the ones they are given."""
     return jax.tree.map(jnp.copy, model)
+
+
+def _finite(bound: float, when: str, step: int, best: AbstractTrainable) -> float:
+    """The score of held-out rows or cells, which must be a number: none is better than NaN, nor worse."""
+    if not np.isfinite(bound):
+        raise NonFiniteError(
+            f"Training stopped {when}: the bound on the validation rows is {bound}. They may "
+            "hold values far outside the training rows' range. The best weights before are kept in `model` "
+            "of this error.",
+            step,
+            local(best),
+        )
+    return bound
 
 
 def _non_finite(at: Snapshot) -> NonFiniteError:

@@ -225,3 +225,14 @@ def test_a_nearly_constant_column_is_filled_by_its_constant():
     filled = imputer.transform(np.hstack([X, np.full((600, 1), np.nan)])[rest])
     np.testing.assert_array_equal(filled[:, :5], X[rest])
     assert np.sqrt(np.mean((filled[:, 5] - 0.5) ** 2)) < 0.1 * flat.std()
+
+
+def test_samples_do_not_pile_up_at_the_ends_of_a_range():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(size=(300, 2))  # a Gaussian model of it leaves the range often
+    model = DLGM(latent=1, epochs=0, random_state=0).fit(rows)
+    drawn = model.sample(500)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    assert ((drawn >= low) & (drawn <= high)).all()
+    assert ((drawn == low) | (drawn == high)).mean() < 0.01
+    np.testing.assert_array_equal(model.sample(40), drawn[:40])

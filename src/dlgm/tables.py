@@ -22,6 +22,7 @@ from dlgm.sizing import recipe_for_table, straightened_if_better
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
 
+_TRIALS = 20  # of a new row to lie within the columns' ranges
 HIDDEN = 0.05  # share of the observed cells that early stopping is judged by
 Cells = tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]
 
@@ -58,8 +59,8 @@ class TableModel:
         return np.asarray(posterior_moments(self.model, values, mask, key=jax.random.key(seed)).mean, np.float64)
 
     def sample(self, num: int, *, seed: int = 0) -> pd.DataFrame:
-        """New rows."""
-        return self.schema.decode(np.asarray(sample(self.model, num, key=jax.random.key(seed)).rows), limited=True)
+        """New rows, their numbers within the ranges that the columns had."""
+        return self.schema.decode(sample_in_range(self.model, self.schema, num, seed=seed), limited=True)
 
     def impute(
         self,
@@ -103,6 +104,23 @@ class TableModel:
             if column.categories is not None and column.name in frame
         }
         return frame.assign(**known)
+
+
+def sample_in_range(model: Model, schema: Schema, num: int, *, seed: int = 0) -> Shaped[np.ndarray, "num x"]:
+    """New rows in the model's numbers; those with a cell beyond its column's range are drawn again.
+
+    Cut off at the ends of the range instead, they would pile up there. A row that is still outside after some trials
+    stays, for `Schema.decode` to cut.
+    """
+    key = jax.random.key(seed)
+    rows = np.array(sample(model, num, key=key).rows)
+    for trial in range(_TRIALS):
+        units = schema.in_units(rows, limited=False)
+        outside = (np.abs(units - schema.in_units(rows)) > 1e-6 * np.abs(units)).any(axis=1)
+        if not outside.any():
+            break
+        rows[outside] = np.asarray(sample(model, num, key=jax.random.fold_in(key, trial)).rows)[outside]
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,10 @@ def sample(
 
     drawn = draw(saved.model, num, key=jax.random.key(seed))
     rows = drawn.means if means else drawn.rows
+    if schema and not means and out.suffix != ".png":
+        from dlgm.tables import sample_in_range
+
+        rows = sample_in_range(saved.model, schema, num, seed=seed)
     buffer = BytesIO()
     if schema and out.suffix != ".png":
         frame = schema.decode(rows, rounded=not means, limited=True)

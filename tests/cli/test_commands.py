@@ -177,7 +177,7 @@ WRONG = {
     ("score", "digits", "--model", "MODEL", "--split", "all"): "--split: expected train, valid or test; got 'all'.",
     ("score", "digits", "--model", "MODEL", "--out", "a.txt"): "--out: expected a name ending in .csv; got 'a.txt'.",
     ("score", "binarized-mnist", "--model", "MODEL"): "DLGM_DATA",
-    ("sample", "--model", "MODEL", "--out", "a.jpg"): "--out: expected a name ending in .csv or .parquet or .npy or .png",
+    ("sample", "--model", "MODEL", "--out", "a.jpg"): "expected a name ending in .csv or .parquet or .npy or .png",
     ("info", "README"): "README: not a dlgm model file (not a safetensors file, or a damaged one",
 }
 

@@ -15,7 +15,8 @@ _HEAD = """# Imputation of tables
 
 Written by `make bench-imputation` (`benchmarks/imputation/run.py --page`), never by hand: revision {revision}, Python
 {python}, 2 CPU cores. Every method has its defaults and no tuning for any table. Numbers are means over masks, with
-standard errors over masks in brackets; the best of a column is bold, and so is what cannot be told from it by 2 %.
+standard errors over masks in brackets; the best of a column is bold, and so is what cannot be told from it by 2 %. An
+empty cell has not been run.
 Seconds are for fitting and filling, compilation included, in one process, with other work beside it.
 """
 

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from dlgm.baselines.factor_analysis import fit_factor_analysis
 from dlgm.data.schema import Schema
+from dlgm.data.schema.coding import from_inputs
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import Inputs
 from dlgm.model import Model
@@ -80,19 +81,12 @@ def _draws(
         here = cells[:, 1] == i
         rows, at = cells[here, 0], slice(place[i], place[i + 1])
         center, scale = inputs.center[at], inputs.scale[at]
-        levels, width = observation.levels[i], place[i + 1] - place[i]
-        if width > 1:  # one-hot codes
+        if place[i + 1] - place[i] > 1:  # one-hot codes
             shares = np.clip(center + scale * mean[rows, at], 1e-6, None)
             upto = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
             values[:, here] = (rng.uniform(size=(_DRAWS, len(rows), 1)) > upto).sum(axis=2)
             continue
         noise = np.sqrt(variance[rows, at])[:, 0] * rng.normal(size=(_DRAWS, len(rows)))
         drawn = center + scale * (mean[rows, at][:, 0] + noise)
-        if column.kind == "positive":
-            drawn = np.exp(drawn)
-        elif column.kind in ("ordinal", "pixel"):  # encoded from -1 to 1
-            drawn = (drawn + 1) * ((levels or 256) - 1) / 2
-        elif column.kind == "count":
-            drawn = np.expm1(drawn)
-        values[:, here] = drawn
+        values[:, here] = from_inputs(column, drawn)
     return values

@@ -11,6 +11,7 @@ import numpy as np
 
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
 from dlgm.data.schema import Schema
+from dlgm.data.schema.coding import from_inputs
 from dlgm.learning.linear_start import Inputs
 from dlgm.model import AbstractObservation
 from dlgm.recipes import Recipe
@@ -99,7 +100,7 @@ def _error_in_units(schema: Schema, frame: Any, columns: list[int], seed: int) -
 
         def in_units(scaled: np.ndarray, i: int = i, at: int = at) -> np.ndarray:
             own = inputs.center[at] + inputs.scale[at] * scaled
-            return schema.in_units_of(i, np.exp(own) if schema.columns[i].kind == "positive" else own)
+            return schema.in_units_of(i, from_inputs(schema.columns[i], own))
 
         nodes = mean[here, at] + np.sqrt(variance[here, at]) * _NODES[:, None]
         expected, true = _NODE_WEIGHTS @ in_units(nodes), in_units(inputs.scaled[here, at])

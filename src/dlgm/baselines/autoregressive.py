@@ -79,7 +79,7 @@ class AutoregressiveNetwork(eqx.Module):
 
         # The backward pass needs a_d at every d, H numbers a column and row. What it keeps are those at the start of
         # some sqrt(x) pieces; it goes through each piece once more to have the rest. That is faster, too, than to read
-        # them all from memory: 115 ms against 184 for 100 rows of 784 columns and 500 sigmoid units, on two cores.
+        # them all from memory.
         @jax.checkpoint
         def piece(a: Float[Array, " h"], at: tuple) -> tuple[Float[Array, " h"], Float[Array, " p"]]:
             return jax.lax.scan(column, a, at)

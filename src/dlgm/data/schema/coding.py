@@ -109,6 +109,17 @@ def in_units(column: Column, y: Num[np.ndarray, "..."], limited: bool) -> Float[
     return np.clip(v, column.low, column.high) if limited else v
 
 
+def from_inputs(column: Column, inputs: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """A model's numbers, from what a recognition model sees of a column that it sees as one number."""
+    if column.kind == "positive":
+        return np.exp(inputs)
+    if column.kind == "count":
+        return np.expm1(inputs)
+    if column.kind in ("ordinal", "pixel"):  # seen from -1 to 1
+        return (inputs + 1) * (max(2, len(column.categories or range(256))) - 1) / 2
+    return inputs
+
+
 def log_slopes(column: Column, y: Num[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     r"""$\log |dy / dv|$ at each of a model's numbers."""
     if column.kind in CODED or column.scale is None:

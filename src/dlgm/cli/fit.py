@@ -88,6 +88,9 @@ def fit(
         float | None,
         typer.Option(help="Largest share of a row's cells taken for holes in a step, so that holes are known later."),
     ] = None,
+    move: Annotated[
+        int | None, typer.Option(help="Pixels by which images are moved at random, less and less often; 0: none are.")
+    ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     bayes: Annotated[
         bool, typer.Option("--bayes", help="A posterior over the generative parameters, in place of a point.")
@@ -211,6 +214,8 @@ def fit(
         "gaussian_noise": gaussian_noise,
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
+        "move": move,
+        "image": tuple(rows.described["shape"]) if move else None,
         "parameter_draws": parameter_draws,
         "parameter_weight": parameter_weight,
         "patience": patience,
@@ -224,7 +229,7 @@ def fit(
         sizes = dict(recipe.model) if preset == "default" else {}
         config = named(preset, rows.observation, **{**sizes, **_given(asked_model)})
         training = TrainingConfig(**{**recipe.training, **_given(asked_training)})
-        training.check_for(rows.observation.name, validated=True)
+        training.check_for(rows.observation.name, rows.observation.columns, validated=True)
         for part in (rows.train, rows.valid):
             part.check(rows.observation)
     if rows.table is not None and not (quiet or as_json):

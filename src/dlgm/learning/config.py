@@ -1,6 +1,7 @@
 """How a model is trained, as plain values."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,9 @@ class TrainingConfig:
     parameter_draws: int = 1  # of a Bayesian model's parameters in a step; each serves an equal share of the rows
     parameter_weight: float = 1.0  # of the KL of a Bayesian model's parameters; below 1, a tempered posterior
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
+    move: int = 0  # pixels by which images are moved at random, along both axes: all of them at first, none at last
+    move_until: float = 0.8  # share of the epochs after which none is moved
+    image: tuple[int, ...] | None = None  # shape of a row that is an image: height, width, and perhaps colours
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -67,6 +71,7 @@ class TrainingConfig:
             ("patience", 0),
             ("validate_every", 1),
             ("parameter_draws", 1),
+            ("move", 0),
             ("seed", 0),
         ):
             value = getattr(self, name)
@@ -91,6 +96,15 @@ class TrainingConfig:
             raise ValueError(f"clip: expected a norm of at least 0; got {self.clip!r}.")
         if not 0 < self.parameter_weight < float("inf"):
             raise ValueError(f"parameter_weight: expected a positive number; got {self.parameter_weight!r}.")
+        if not 0 < self.move_until <= 1:
+            raise ValueError(f"move_until: expected a share of the epochs, above 0; got {self.move_until!r}.")
+        if self.image is not None:
+            object.__setattr__(self, "image", tuple(self.image))  # a list, where it comes from a file
+        if self.move and (self.image is None or len(self.image) not in (2, 3) or self.move >= min(self.image[:2])):
+            raise ValueError(
+                f"move: expected the shape of an image larger than {self.move} pixels, such as image=(28, 28); "
+                f"got image={self.image!r}."
+            )
         self.noise()
 
     def noise(self) -> Noise:
@@ -105,14 +119,20 @@ class TrainingConfig:
             return WakeSleep(self.num_samples or 1)
         return FreeEnergy(self.num_samples or 1)
 
-    def check_for(self, family: str, *, validated: bool) -> None:
+    def check_for(self, family: str, columns: int, *, validated: bool) -> None:
         """Refuse settings that do not go with the data."""
+        if self.move and math.prod(self.image or ()) != columns:
+            raise ValueError(f"image: expected a shape of {columns:,} pixels, as rows have columns; got {self.image}.")
         if self.patience and not validated:
             raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
         if self.bit_flip and family != "bernoulli":
             raise ValueError(
                 f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise."
             )
+
+    def share_moved(self, step: Float[Array, ""], num_steps: int) -> Float[Array, ""]:
+        """Share of a step's images that are moved: falls from all to none."""
+        return jnp.maximum(0.0, 1 - step / (self.move_until * num_steps))
 
     def learning_rates(self, num_steps: int) -> optax.Schedule:
         """The learning rate at each step, with a short linear rise at the start."""

@@ -143,7 +143,8 @@ def fit(
         )
     if valid is not None and judge is not None:
         raise ValueError("judge: expected either valid rows or a judge; got both.")
-    config.check_for(built.observation.name, validated=valid is not None or judge is not None)
+    observation = built.observation
+    config.check_for(observation.name, observation.columns, validated=valid is not None or judge is not None)
     if isinstance(rows, np.memmap) and rows.ndim == 2:
         rows, mask = ArraySource(rows, mask), None
     elif jax.process_count() > 1 and not isinstance(rows, RowSource):

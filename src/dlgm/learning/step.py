@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int, Key, PyTree, Shaped
 from dlgm.keys import quick_key
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import over_rows
+from dlgm.learning.moves import moved
 from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
 from dlgm.model.trainable import AbstractTrainable
 
@@ -180,11 +181,25 @@ def make_run(
         info = eqx.tree_at(lambda i: (i.beta, i.learning_rate), info, (now.beta, now.learning_rate))
         return State(model, averaged, optimiser_state, state.key, state.step + 1, info, state.causes)
 
+    def moved_batch(
+        rows: Shaped[Array, "b x"], mask: Bool[Array, "b x"] | None, number: Int[Array, ""], moves: Key[Array, ""]
+    ) -> tuple[Shaped[Array, "b x"], Bool[Array, "b x"] | None]:
+        """Images moved a little, with their holes."""
+        share, key = config.share_moved(number.astype(jnp.float32), num_steps), jax.random.fold_in(moves, number)
+
+        def move(cells: Shaped[Array, "b x"]) -> Shaped[Array, "b x"]:
+            return moved(cells, config.image, furthest=config.move, share=share, key=key)
+
+        return move(rows), None if mask is None else move(mask)
+
     def run(state: State, batches: Batches, stop: Int[Array, ""] | int) -> State:
-        noises = quick_key(jax.random.fold_in(state.key, 1))
+        noises, moves = (quick_key(jax.random.fold_in(state.key, branch)) for branch in (1, 2))
 
         def one(state: State) -> State:
-            rows, mask = jax.lax.with_sharding_constraint(batches.batch(state.step % steps_per_epoch), over_rows(mesh))
+            rows, mask = batches.batch(state.step % steps_per_epoch)
+            if config.move:
+                rows, mask = moved_batch(rows, mask, state.step, moves)
+            rows, mask = jax.lax.with_sharding_constraint((rows, mask), over_rows(mesh))
             return step(state, rows.astype(jnp.float32), mask, noises)
 
         return jax.lax.while_loop(lambda state: state.sound & (state.step < stop), one, state)

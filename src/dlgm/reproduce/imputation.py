@@ -23,8 +23,16 @@ PICTURED = ("60%", "80%", "square")
 STEPS = (1, 2, 4, 8, 15)  # of the chain, that are shown
 # For sets that have no recipe of their own as they are used here.
 _MNIST = Recipe(
-    {"latent": (64, 32), "hidden": (300, 300), "structure": "directed", "nonlinearity": "gated", "skip": True},
-    {"epochs": 100, "batch_size": 100, "learning_rate": 1e-3, "drop_out": 0.2, "validate_every": 5},
+    {"latent": (50, 50), "hidden": (400, 400), "structure": "directed", "nonlinearity": "gated", "skip": True},
+    {
+        "epochs": 300,
+        "batch_size": 100,
+        "learning_rate": 1e-3,
+        "drop_out": 0.1,
+        "validate_every": 5,
+        "move": 2,
+        "image": (28, 28),
+    },
 )
 RECIPES = {
     "mnist": _MNIST,

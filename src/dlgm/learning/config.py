@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ class TrainingConfig:
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
     move: int = 0  # pixels by which images are moved at random, along both axes: all of them at first, none at last
     move_until: float = 0.8  # share of the epochs after which none is moved
-    image: tuple[int, ...] | None = None  # shape of a row that is an image: height, width, and perhaps colours
+    image: Sequence[int] | None = None  # shape of a row that is an image: height, width, and perhaps colours
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from dlgm.data.schema.arrays import BITS, kind_of_array, learn_array, observed_i
 from dlgm.data.schema.cells import Cells, plain
 from dlgm.data.schema.column import Category, Column
 from dlgm.data.schema.entries import generated_names
-from dlgm.data.schema.rules import kind_of, learn
+from dlgm.data.schema.rules import is_all_but_constant, kind_of, learn
 from dlgm.data.schema.schema import Schema, as_frame, refuse_other_width, refuse_twins
 from dlgm.names import closest
 
@@ -90,7 +90,8 @@ def _of_frame(frame: Any, given: Given, missing: Sequence[str]) -> tuple[Column,
 
 def _by_rule(cells: Cells) -> Column:
     cells.refuse_infinite()
-    return Column(cells.name, kind_of(cells))
+    kind = kind_of(cells)
+    return Column(cells.name, kind, "student-t" if kind == "real" and is_all_but_constant(cells.seen) else None)
 
 
 def _of_array(

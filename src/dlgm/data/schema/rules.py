@@ -16,6 +16,7 @@ TIMES_SEEN = 5  # if each is seen as often as that on average
 MANY_TEXTS = 100  # more different texts than that are no categories
 LARGEST_COUNT = 10_000  # float32 has no digits left for the likelihood of larger ones: they are real numbers
 WIDE = 1.5  # counts whose variance is so many times their mean vary more than a Poisson law has it
+FEW_OTHERS = 10  # cells besides those of a single value, below which a column is all but constant
 CONSTANT = 1e-12  # a spread, as a share of the mean, that is but rounding
 APART = 1e30  # positive numbers further apart than this do not share a scale that float32 can hold
 ALIKE = 2.0  # positive numbers whose largest is less than twice the smallest are far from zero: real
@@ -62,6 +63,16 @@ def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
 def is_positive(lowest: float, highest: float) -> bool:
     """Whether numbers in this range should never fall below zero when they are drawn anew."""
     return lowest > 0 and ALIKE * lowest <= highest < min(APART * lowest, np.inf)
+
+
+def is_all_but_constant(seen: Float[np.ndarray, " m"]) -> bool:
+    """Whether all cells but a few are the same number: too few to learn from when the others come.
+
+    Each of those is dozens of standard deviations away. A Gaussian column would learn the rows they are in by heart
+    and expect the like elsewhere; a law with heavy tails leaves them as the accidents they are.
+    """
+    counts = np.unique(seen, return_counts=True)[1]
+    return 0 < len(seen) - counts.max() < min(FEW_OTHERS, len(seen) / 10)
 
 
 def _kind_of_texts(cells: Cells) -> str:

@@ -146,22 +146,28 @@ def _chain_block(
             key_start, key_warm, key_run = jax.random.split(own, 3)
             state = advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm)
 
+            def told(after: ChainState) -> tuple[Array, Array]:
+                return observation.mean(after.outputs), _class_probabilities(observation, after.outputs)
+
+            def one_step(
+                i: Int[Array, ""], carry: tuple[ChainState, Array, Array], own: Key[Array, ""]
+            ) -> tuple[ChainState, Array, Array]:
+                state, *sums = carry
+                after = step(state, jax.random.fold_in(own, i))
+                return after, *(total + new for total, new in zip(sums, told(after), strict=True))
+
             def record(
-                carry: tuple[ChainState, Array, Array, Array], t: Int[Array, ""]
-            ) -> tuple[tuple[ChainState, Array, Array, Array], Array]:
-                state, mean, probabilities, taken = carry
-                after = advance(step, state, thin, jax.random.fold_in(key_run, t))
-                sums = (
-                    mean + observation.mean(after.outputs),
-                    probabilities + _class_probabilities(observation, after.outputs),
-                    taken + after.accepted - state.accepted,
-                )
-                return (after, *sums), after.v
+                carry: tuple[ChainState, Array, Array], t: Int[Array, ""]
+            ) -> tuple[tuple[ChainState, Array, Array], Array]:
+                # Means are of every step, not of those that are recorded alone: the steps between cost nothing more.
+                own = jax.random.fold_in(key_run, t)
+                carry = jax.lax.fori_loop(0, thin, partial(one_step, own=own), carry)
+                return carry, carry[0].v
 
             nothing = jnp.zeros((observation.columns, num_codes(observation)))
-            start = (state, jnp.zeros(v.shape), nothing, jnp.zeros((), jnp.int32))
-            (_, *sums), trace = jax.lax.scan(record, start, jnp.arange(each))
-            return trace, *sums
+            start = (state, jnp.zeros(v.shape), nothing)
+            (end, *sums), trace = jax.lax.scan(record, start, jnp.arange(each))
+            return trace, *sums, end.accepted - state.accepted
 
         keys = jax.random.split(row_key(key, h), num_chains)
         draws, mean, probabilities, taken = jax.vmap(chain, (axis, 0))(generatives, keys)
@@ -169,8 +175,8 @@ def _chain_block(
         acceptance = jnp.sum(taken) / (num_draws * thin) if corrected else unknown
         return Filled(
             draws,
-            jnp.where(m, v, jnp.sum(mean, axis=0) / num_draws),
-            jnp.sum(probabilities, axis=0) / num_draws,
+            jnp.where(m, v, jnp.sum(mean, axis=0) / (num_draws * thin)),
+            jnp.sum(probabilities, axis=0) / (num_draws * thin),
             acceptance,
             unknown,
             unknown,

@@ -1,0 +1,111 @@
+"""Images that are moved while training: where they go, how often, and that the end of training has them as they are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlgm.inference import sample
+from dlgm.learning import TrainingConfig, fit
+from dlgm.learning.moves import moved
+from dlgm.model import ModelConfig, make_observation
+
+IMAGES = np.arange(20.0).reshape(1, 4, 5)  # every pixel is known by its value
+
+
+def by_hand(image, down, across):
+    """The image whose pixel (i, j) is the given one's (i + down, j + across), or the nearest that it has."""
+    height, width = image.shape[:2]
+    return np.array(
+        [
+            [image[min(max(i + down, 0), height - 1), min(max(j + across, 0), width - 1)] for j in range(width)]
+            for i in range(height)
+        ]
+    )
+
+
+def test_every_move_is_equally_likely():
+    """n = 9,000 rows, nine places: counts within 4.5 standard errors (28.3 each) of 1,000; false alarm 6e-5."""
+    rows = jnp.asarray(np.repeat(IMAGES.reshape(1, -1), 9_000, axis=0))
+    found = np.asarray(moved(rows, (4, 5), furthest=1, share=1.0, key=jax.random.key(0)))
+    kinds, counts = np.unique(found, axis=0, return_counts=True)
+    expected = {tuple(by_hand(IMAGES[0], i, j).ravel()) for i in (-1, 0, 1) for j in (-1, 0, 1)}
+    assert {tuple(kind) for kind in kinds} == expected
+    assert np.abs(counts - 1_000).max() < 4.5 * np.sqrt(9_000 * 1 / 9 * 8 / 9)
+
+
+def test_a_share_of_the_rows_is_moved():
+    """n = 10,000, of which 30 % move, and 24 of 25 such moves change the image: within 4 standard errors, 0.0045."""
+    rows = jnp.asarray(np.repeat(np.arange(100.0)[None], 10_000, axis=0))
+    found = np.asarray(moved(rows, (10, 10), furthest=2, share=0.3, key=jax.random.key(1)))
+    assert abs((found != rows).any(axis=1).mean() - 0.3 * 24 / 25) < 4 * 0.0045
+
+
+def test_colours_move_together():
+    image = np.arange(60.0).reshape(4, 5, 3)
+    found = np.asarray(
+        moved(jnp.asarray(image.reshape(1, -1)), (4, 5, 3), furthest=3, share=1.0, key=jax.random.key(2))
+    )
+    found = found.reshape(4, 5, 3)
+    assert (np.diff(found, axis=2) == 1).all()
+
+
+def test_the_share_falls_to_none():
+    config = TrainingConfig(epochs=10, move=1, move_until=0.5, image=(2, 2))
+    shares = [float(config.share_moved(jnp.asarray(float(step)), 100)) for step in (0, 25, 50, 100)]
+    assert shares == pytest.approx([1.0, 0.5, 0.0, 0.0])
+
+
+def test_moved_images_are_learnt():
+    """One image of a single bright pixel: while many are moved its neighbours are bright at times, and in the end not."""
+    image = np.zeros((5, 5), np.uint8)
+    image[2, 2] = 1
+    rows = np.repeat(image.reshape(1, -1), 400, axis=0)
+    model = ModelConfig(make_observation("bernoulli", columns=25).config(), latent=(1,), hidden=())
+    settings = {"epochs": 200, "batch_size": 100, "learning_rate": 0.05, "averaging": 0.9, "move": 1, "image": (5, 5)}
+
+    def bright(stop_after):
+        fitted = fit(model, rows, config=TrainingConfig(**settings), stop_after=stop_after)
+        return sample(fitted.model, 2_000, key=jax.random.key(3)).means.mean(axis=0).reshape(5, 5)
+
+    early, late = bright(60), bright(None)
+    assert early[2, 2] < late[2, 2] - 0.2
+    assert (early[1:4, 1:4] > 0.03).all()
+    assert late[2, 2] > 0.9
+    assert (late[1:4, 1:4] < 0.03).sum() == 8
+
+
+def test_holes_move_with_their_pixels():
+    """Rows whose lower half is missing: what comes in from there is a hole, so that only zeros are ever seen."""
+    image = np.zeros((4, 3), np.float32)
+    image[2:] = np.nan
+    rows = np.repeat(image.reshape(1, -1), 100, axis=0)
+    model = ModelConfig(make_observation("bernoulli", columns=12).config(), latent=(1,), hidden=())
+    config = TrainingConfig(epochs=5, batch_size=50, move=2, image=(4, 3))
+    fitted = fit(model, rows, config=config)
+    assert all(np.isfinite(record["loss"]) for record in fitted.history)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"move": 2}, r"expected the shape of an image larger than 2 pixels, such as image=\(28, 28\); got image=None"),
+        ({"move": 4, "image": (4, 5)}, "larger than 4 pixels"),
+        ({"move": -1}, "move: expected a whole number of at least 0; got -1"),
+        ({"move": 1, "image": (4, 5), "move_until": 0.0}, "move_until: expected a share of the epochs, above 0; got 0"),
+    ],
+)
+def test_refusals(settings, words):
+    with pytest.raises(ValueError, match=words):
+        TrainingConfig(**settings)
+
+
+def test_rows_of_another_size_are_refused():
+    model = ModelConfig(make_observation("bernoulli", columns=12).config(), latent=(1,), hidden=())
+    with pytest.raises(ValueError, match=r"image: expected a shape of 12 pixels, as rows have columns; got \(4, 4\)"):
+        fit(model, np.zeros((10, 12)), config=TrainingConfig(epochs=1, move=1, image=(4, 4)))
+
+
+def test_a_config_from_a_file_is_the_same():
+    config = TrainingConfig(move=1, image=(4, 5))
+    assert TrainingConfig.from_dict({**config.to_dict(), "image": [4, 5]}) == config

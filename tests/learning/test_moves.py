@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlgm.inference import sample
 from dlgm.learning import TrainingConfig, fit
 from dlgm.learning.moves import moved
 from dlgm.model import ModelConfig, make_observation
@@ -56,23 +55,16 @@ def test_the_share_falls_to_none():
     assert shares == pytest.approx([1.0, 0.5, 0.0, 0.0])
 
 
-def test_moved_images_are_learnt():
-    """One image of a single bright pixel: while many are moved its neighbours are bright at times, and in the end not."""
+def test_the_last_epochs_have_images_as_they_are():
+    """A single image can be learnt by heart; moved to nine places it has an entropy of log 9 = 2.2 nats."""
     image = np.zeros((5, 5), np.uint8)
     image[2, 2] = 1
     rows = np.repeat(image.reshape(1, -1), 400, axis=0)
     model = ModelConfig(make_observation("bernoulli", columns=25).config(), latent=(1,), hidden=())
-    settings = {"epochs": 200, "batch_size": 100, "learning_rate": 0.05, "averaging": 0.9, "move": 1, "image": (5, 5)}
-
-    def bright(stop_after):
-        fitted = fit(model, rows, config=TrainingConfig(**settings), stop_after=stop_after)
-        return sample(fitted.model, 2_000, key=jax.random.key(3)).means.mean(axis=0).reshape(5, 5)
-
-    early, late = bright(60), bright(None)
-    assert early[2, 2] < late[2, 2] - 0.2
-    assert (early[1:4, 1:4] > 0.03).all()
-    assert late[2, 2] > 0.9
-    assert (late[1:4, 1:4] < 0.03).sum() == 8
+    settings = {"epochs": 100, "batch_size": 100, "learning_rate": 0.05, "warm_up": 0.0, "move": 1, "image": (5, 5)}
+    losses = [record["loss"] for record in fit(model, rows, config=TrainingConfig(**settings)).history]
+    assert min(losses[:20]) > 1.5
+    assert losses[-1] < 0.1
 
 
 def test_holes_move_with_their_pixels():

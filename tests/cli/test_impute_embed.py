@@ -96,8 +96,8 @@ def test_rows_are_placed_in_a_plane(model, people, tmp_path):  # noqa: F811
     printed = run("embed", "digits", "--model", model, "--limit", 20, "--out", tmp_path / "map.csv")
     assert "of the variance of 3 latents" in printed
     table = pd.read_csv(tmp_path / "map.csv")
-    assert list(table.columns[:4]) == ["label", "x", "y", "latent_1"]
-    assert len(table) == 20
+    assert list(table.columns[:5]) == ["row", "label", "x", "y", "latent_1"]
+    assert table["row"].tolist() == list(range(20))
     assert (tmp_path / "map.png").read_bytes().startswith(PNG)
     folder, frame = people
     picture = tmp_path / "people.png"

@@ -44,6 +44,8 @@ COLUMNS: dict[str, tuple[Any, str, str, Any]] = {
     "with a zero": ([0.0, 1.5, 20.25], "real", "gaussian", None),
     "both signs": ([-0.5, 1.5], "real", "gaussian", None),
     "a constant": ([7, 7, 7], "real", "gaussian", None),
+    "all but constant": ([0.0] * 95 + [0.5, -2.5, 3.5, 9.5, 40.5], "real", "student-t", None),
+    "mostly zero": ([0.0] * 90 + [0.5 + i for i in range(10)], "real", "gaussian", None),
     "an unordered categorical": (
         pd.Categorical(["a", "b"], ["c", "b", "a"]),
         "categorical",

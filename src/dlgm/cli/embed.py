@@ -78,7 +78,7 @@ def embed(
         print_notes(rows.notes)
     with users_mistakes():
         found = place(saved.model, rows.values, rows.mask, key=jax.random.key(seed))
-    table: dict[str, Any] = {} if labels is None else {"label": labels}
+    table: dict[str, Any] = {"row": range(len(rows))} | ({} if labels is None else {"label": labels})
     table |= {"x": found.points[:, 0], "y": found.points[:, 1]}
     for name, values in (("latent", found.latents.mean), ("variance", found.latents.variance)):
         table |= {f"{name}_{i + 1}": column for i, column in enumerate(values.T)}

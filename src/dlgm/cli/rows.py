@@ -122,6 +122,12 @@ def rows_to_fit(
         train_part, valid_part = _divide_large(large, valid or SHARE, seed, reading)
         return Rows(train_part, valid_part, large.schema.observation(), large.described(), large)
     table = load_table(data, schema=schema, types=types, ordinal=ordinal, drop=drop, **reading)
+    if schema is None and table.shape is None:
+        from dlgm.sizing import straightened_if_better
+
+        better = straightened_if_better(table.schema, table.frame(), seed=seed)
+        if better != table.schema:
+            table = replace(load_table(data, schema=better, drop=drop, **reading), notes=table.notes)
     if family is not None:
         with users_mistakes():
             table = replace(table, schema=table.schema.with_family(family))

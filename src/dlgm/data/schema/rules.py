@@ -35,7 +35,8 @@ def kind_of(cells: Cells) -> str:
          should be typed as categorical by the user;
        - none below zero, none above 10,000, and a variance of at least half the mean: count. (A year, say, varies
          less.)
-    4. Other numbers: positive if all are above zero and the largest is at least twice the smallest, else real.
+    4. Other numbers: positive if all are above zero and the largest is at least twice the smallest, else real (and
+       Student's t, with its heavy tails, if they are all but constant).
     """
     seen = cells.seen
     if cells.declared is not None:
@@ -71,8 +72,8 @@ def is_all_but_constant(seen: Float[np.ndarray, " m"]) -> bool:
     Each of those is dozens of standard deviations away. A Gaussian column would learn the rows they are in by heart
     and expect the like elsewhere; a law with heavy tails leaves them as the accidents they are.
     """
-    counts = np.unique(seen, return_counts=True)[1]
-    return 0 < len(seen) - counts.max() < min(FEW_OTHERS, len(seen) / 10)
+    others = len(seen) - int(np.unique(seen, return_counts=True)[1].max())
+    return 0 < others < min(FEW_OTHERS, len(seen) / 10)
 
 
 def _kind_of_texts(cells: Cells) -> str:

@@ -44,8 +44,8 @@ RECIPES = {
 }
 ROWS = {"quick": 20, "full": 300}  # that are scored
 THIN = {"chain": 5, "metropolis": 40, "resample": 20}  # steps, or proposals, between two of 100 draws
-_WORDS = """F1 and wrong bits are of hidden pixels: each filled with its more probable value over 100 draws, or by a
-single draw. The methods share what they start from, 50 steps of the plain chain; then every 5th step of the plain chain
+_WORDS = """F1 and wrong bits are of hidden pixels: each filled with its more probable value, by its mean probability over
+all steps or proposals behind 100 draws, or by a single draw. The methods share what they start from, 50 steps of the plain chain; then every 5th step of the plain chain
 is a draw, every 40th of the corrected one, which moves in smaller steps. log p(missing given observed) is
 log p(v) less log p(observed), both importance-sampled, mean and standard error over rows; where the effective draws are
 few, log p(observed) is too low, and the difference is too high. An independent convolutional reproduction reports F1 of

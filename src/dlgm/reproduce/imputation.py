@@ -44,15 +44,16 @@ RECIPES = {
 }
 ROWS = {"quick": 20, "full": 300}  # that are scored
 THIN = {"chain": 5, "metropolis": 40, "resample": 20}  # steps, or proposals, between two of 100 draws
-_WORDS = """F1 and wrong bits are of hidden pixels: each filled with its more probable value, by its mean probability over
-all steps or proposals behind 100 draws, or by a single draw. The methods share what they start from, 50 steps of the plain chain; then every 5th step of the plain chain
-is a draw, every 40th of the corrected one, which moves in smaller steps. log p(missing given observed) is
-log p(v) less log p(observed), both importance-sampled, mean and standard error over rows; where the effective draws are
-few, log p(observed) is too low, and the difference is too high. An independent convolutional reproduction reports F1 of
-0.910, 0.854 and 0.720 with 40, 60 and 80 % gone by the plain chain, and 0.937, 0.886 and 0.605 by a corrected chain
-with a cold start; how its images were made binary is not said, and F1 depends on it: gradient boosting that sees the 9
-by 9 pixels around a hidden one (`benchmarks/neighbourhood.py`) has F1 of 0.88, 0.83 and 0.73 if MNIST is cut at half
-of the brightest (`mnist`), and 0.92, 0.90 and 0.83 if any ink counts (`mnist-ink`). The binarised set is as it is."""
+_WORDS = """F1 and wrong bits are of hidden pixels: each filled with its more probable value, by its mean probability
+over all steps or proposals behind 100 draws, or by a single draw. The methods share what they start from, 50 steps of
+the plain chain; then every 5th step of the plain chain is a draw, every 40th of the corrected one, which moves in
+smaller steps. log p(missing given observed) is log p(v) less log p(observed), both importance-sampled, mean and
+standard error over rows; where the effective draws are few, log p(observed) is too low, and the difference is too
+high. An independent convolutional reproduction reports F1 of 0.910, 0.854 and 0.720 with 40, 60 and 80 % gone by the
+plain chain, and 0.937, 0.886 and 0.605 by a corrected chain with a cold start; how its images were made binary is not
+said, and F1 depends on it: gradient boosting that sees the 9 by 9 pixels around a hidden one
+(`benchmarks/neighbourhood.py`) has F1 of 0.88, 0.83 and 0.73 if MNIST is cut at half of the brightest (`mnist`), and
+0.92, 0.90 and 0.83 if any ink counts (`mnist-ink`). The binarised set is as it is."""
 
 
 def prepared(name: str, load: Callable[[str], Dataset]) -> Dataset:

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dlgm.baselines.factor_analysis import fit_factor_analysis
 from dlgm.data.schema import Schema
 from dlgm.data.schema.coding import from_inputs
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
@@ -53,7 +52,7 @@ def compare(
     together = np.concatenate([train[0][few], rows]), np.concatenate([_seen(*train)[few], left])
     inputs = Inputs(observation, *together)
     k = best_number_of_factors(inputs, seed=seed)
-    fitted = fit_factor_analysis(inputs.scaled, num_factors=k, seed=seed)
+    fitted = inputs.factors(k, seed=seed)
     mean, variance = fitted.conditional(inputs.scaled[len(few) :])
     values = _draws(schema, inputs, mean, variance, np.argwhere(hidden), seed)
     own = judge.error(values, np.full(values.shape, 1 / _DRAWS), observation)

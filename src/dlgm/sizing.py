@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.baselines.factor_analysis import FactorAnalysis
 from dlgm.data.schema import Schema
 from dlgm.data.schema.coding import from_inputs
 from dlgm.learning.linear_start import Inputs
@@ -85,11 +85,10 @@ def _error_in_units(schema: Schema, frame: Any, columns: list[int], seed: int) -
     """Mean squared error of hidden cells of some columns, each over its variance."""
     values, mask = schema.encode(frame)
     inputs = Inputs(schema.observation(), values, mask)
-    rng = np.random.default_rng(seed)
-    hidden = inputs.seen & (rng.uniform(size=inputs.seen.shape) < _HIDDEN)
+    hidden = inputs.hide(_HIDDEN, np.random.default_rng(seed))
     left = inputs.seen & ~hidden
     k = max(1, min(_TRIED, inputs.seen.shape[1] - 1, len(values) // 4))
-    fitted = fit_factor_analysis(inputs.scaled, left, num_factors=k, iterations=60, seed=seed)
+    fitted = inputs.factors(k, left, iterations=60, seed=seed)
     mean, variance = fitted.conditional(inputs.scaled, left)
     place = np.cumsum([0, *schema.observation().input_widths])
     errors = []
@@ -111,25 +110,36 @@ def _error_in_units(schema: Schema, frame: Any, columns: list[int], seed: int) -
 
 
 def best_number_of_factors(inputs: Inputs, *, seed: int = 0) -> int:
-    """The number of factors with the highest density of hidden cells, given the others of their rows."""
-    rng = np.random.default_rng(seed)
-    hidden = inputs.seen & (rng.uniform(size=inputs.seen.shape) < _HIDDEN)
+    """The smallest number of factors that expects hidden cells, given the others of their rows, as well as the best.
+
+    That is: no worse, in the mean log density of hidden numbers, than by the standard error of the difference.
+    """
+    hidden = inputs.hide(_HIDDEN, np.random.default_rng(seed))
     left = inputs.seen & ~hidden
-    most = min(inputs.seen.shape[1] - 1, int(inputs.seen.any(axis=1).sum()) // 4)
-    best, highest = 1, -np.inf
+    # Fewer than there are cells, however many numbers a code is, for a row has no more to say.
+    most = min(len(inputs.widths) - 1, int(inputs.seen.any(axis=1).sum()) // 4)
+    scores: dict[int, np.ndarray] = {}
     if not hidden.any():
-        return best
+        return 1
     for k in (k for k in _LATENTS if k <= max(1, most)):
-        fitted = fit_factor_analysis(inputs.scaled, left, num_factors=k, iterations=60, seed=seed)
-        score = _density(fitted, inputs.scaled, left, hidden)
-        if score > highest:
-            best, highest = k, score
-        elif k > 3 * best:  # it has been falling for a while
+        scores[k] = _densities(inputs.factors(k, left, iterations=60, seed=seed), inputs, left, hidden)
+        best = max(scores, key=lambda k: scores[k].mean())
+        if k > 3 * best:  # it has been falling for a while
             break
-    return best
+
+    def as_good(k: int) -> bool:
+        less = scores[best] - scores[k]
+        return bool(less.mean() <= less.std() / np.sqrt(len(less)))
+
+    return next(k for k in scores if as_good(k))
 
 
-def _density(fitted: FactorAnalysis, rows: np.ndarray, left: np.ndarray, hidden: np.ndarray) -> float:
-    mean, variance = fitted.conditional(rows, left)
-    error, spread = (rows - mean)[hidden], variance[hidden]
-    return float(np.mean(np.maximum(-0.5 * (np.log(2 * np.pi * spread) + error**2 / spread), _FLOOR)))
+def _densities(fitted: FactorAnalysis, inputs: Inputs, left: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """Log densities of hidden numbers given the others of their rows; of one-hot codes, with unit variance.
+
+    Their own variance would say how rare a code is, not how well it is told.
+    """
+    mean, variance = fitted.conditional(inputs.scaled, left)
+    spread = np.where(inputs.coded, 1.0, variance)[hidden]
+    error = (inputs.scaled - mean)[hidden]
+    return np.maximum(-0.5 * (np.log(2 * np.pi * spread) + error**2 / spread), _FLOOR)

@@ -79,7 +79,7 @@ class TableModel:
         known = frame if unknown == "error" else self._without_unknown(frame)
         values, mask = self.schema.encode(known)
         if method == "resample" and self.saved.config.covariance == "cells":
-            settings = {"warm_up": 0, "chains": 1, **settings}
+            settings = {"warm_up": 0, "chains": 1, "newton": 8, **settings}
         found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
         # A category that was not there at fit is no hole to the user: it stays.
         kept = None if unknown == "error" else frame[self.schema.names].notna().to_numpy()

@@ -215,7 +215,7 @@ def fit(
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
         "move": move,
-        "image": tuple(rows.described["shape"]) if move else None,
+        "image": _image(rows) if move else None,
         "parameter_draws": parameter_draws,
         "parameter_weight": parameter_weight,
         "patience": patience,
@@ -224,7 +224,7 @@ def fit(
         "clip": clip,
         "seed": seed,
     }
-    with settings_mistakes({"preset", *asked_model, *asked_training}):
+    with settings_mistakes({"preset", *asked_model, *asked_training} - {"image"}):
         # A preset is a model of its own: the recipe's sizes are for the default one.
         sizes = dict(recipe.model) if preset == "default" else {}
         config = named(preset, rows.observation, **{**sizes, **_given(asked_model)})
@@ -328,6 +328,15 @@ def fit(
         for warning in found.warnings:
             typer.echo(f"Warning: {warning}")
         typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
+
+
+def _image(rows: Any) -> tuple[int, ...]:
+    """The shape of rows that are images whose pixels share their units."""
+    shape = tuple(rows.described["shape"])
+    kinds = {column.kind for column in rows.table.schema.columns} if rows.table else {"pixel"}
+    if not (len(shape) == 2 or (len(shape) == 3 and shape[2] <= 4)) or not kinds <= {"binary", "pixel"}:
+        raise UsageError("--move: expected images of bits or 8-bit pixels, height by width (by colours).")
+    return shape
 
 
 def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:

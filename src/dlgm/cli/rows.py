@@ -122,7 +122,7 @@ def rows_to_fit(
         train_part, valid_part = _divide_large(large, valid or SHARE, seed, reading)
         return Rows(train_part, valid_part, large.schema.observation(), large.described(), large)
     table = load_table(data, schema=schema, types=types, ordinal=ordinal, drop=drop, **reading)
-    if schema is None and table.shape is None:
+    if schema is None and any(column.power is not None for column in table.schema.columns):
         from dlgm.sizing import straightened_if_better
 
         better = straightened_if_better(table.schema, table.frame(), seed=seed)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dlgm.files import to_json
+from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import by_first
 from dlgm.locking import only_one
 from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_tensors
@@ -187,7 +188,10 @@ def _read(path: Path, like: Snapshot, described: dict[str, Any]) -> Snapshot:
         raise CheckpointError(
             f"{path}: expected {FORMAT!r}, version {VERSION}; got {text.get('format')!r}, {text.get('version')}."
         )
-    then, now = parse_json(text["run"]), json.loads(to_json(described, indent=None))
+    now = json.loads(to_json(described, indent=None))
+    # A setting that the run did not know yet had its default.
+    defaults = {name: value for name, value in TrainingConfig().to_dict().items() if name in now}
+    then = {**defaults, **parse_json(text["run"])}
     for name in [*now, *(name for name in then if name not in now)]:
         if then.get(name) == now.get(name):
             continue

@@ -59,7 +59,9 @@ class TrainingConfig:
     parameter_draws: int = 1  # of a Bayesian model's parameters in a step; each serves an equal share of the rows
     parameter_weight: float = 1.0  # of the KL of a Bayesian model's parameters; below 1, a tempered posterior
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
-    move: int = 0  # pixels by which images are moved at random, along both axes: all of them at first, none at last
+    # Pixels by which images are moved at random along both axes: all of them at first, none at last. Pixels must share
+    # their units: bits, bytes, or numbers that were scaled together.
+    move: int = 0
     move_until: float = 0.8  # share of the epochs after which none is moved
     image: Sequence[int] | None = None  # shape of a row that is an image: height, width, and perhaps colours
     seed: int = 0
@@ -99,8 +101,8 @@ class TrainingConfig:
         if not 0 < self.move_until <= 1:
             raise ValueError(f"move_until: expected a share of the epochs, above 0; got {self.move_until!r}.")
         if self.image is not None:
-            object.__setattr__(self, "image", tuple(self.image))  # a list, where it comes from a file
-        if self.move and (self.image is None or len(self.image) not in (2, 3) or self.move >= min(self.image[:2])):
+            object.__setattr__(self, "image", _as_shape(self.image))
+        if self.move and (self.image is None or self.move >= min(self.image[:2])):
             raise ValueError(
                 f"move: expected the shape of an image larger than {self.move} pixels, such as image=(28, 28); "
                 f"got image={self.image!r}."
@@ -166,3 +168,13 @@ class TrainingConfig:
         if unknown := sorted(set(values) - known):
             raise ValueError(f"Unknown training settings: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
         return cls(**values)
+
+
+def _as_shape(image: object) -> tuple[int, ...]:
+    """The shape of an image: a tuple, where a file has a list."""
+    shape = tuple(image) if isinstance(image, Sequence) else ()
+    if len(shape) not in (2, 3) or not all(type(length) is int and length > 0 for length in shape):
+        raise ValueError(
+            f"image: expected height and width, and perhaps a number of colours, such as (28, 28); got {image!r}."
+        )
+    return shape

@@ -10,42 +10,83 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.linalg import block_diag
 
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
 from dlgm.model import AbstractObservation, CellRecognition, Model
 
 _ROWS = 5_000  # that are looked at: they fix a start well enough, and each costs as much as any other
 _FARTHEST = 5.0  # standard deviations at which outliers are held
+_RAREST = 0.04  # share of the cells; codes that are rarer still would be more than five standard deviations out
 _STEEPEST = 3.0  # longest slope of a logit: rare codes would have steeper ones, more by accident than by evidence
 
 
 class Inputs:
-    """Rows as a recognition model sees them, each number scaled to mean zero and unit variance."""
+    r"""Rows as a recognition model sees them, each number scaled to mean zero and unit variance.
+
+    The numbers of a one-hot code hang together, since one of them is one: factors would be spent on telling a category
+    from its own code. So $x_i - p_i$ is divided by $\sqrt{p_i}$, with which the code has unit variance in every
+    direction but one, $\sum_i \sqrt{p_i}\, y_i = 0$, in which it has none. Seen in the coordinates of those
+    directions (`basis`), a cell has no covariance of its own, and factors find what it has in common with others.
+    """
 
     def __init__(self, observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None) -> None:
         seen = np.ones(rows.shape, bool) if mask is None else np.asarray(mask, bool)
         values = np.where(seen, rows, 0).astype(np.float32)
         encoded = jax.jit(jax.vmap(observation.encode))(values, seen)
-        self.seen: Bool[np.ndarray, "n i"] = np.repeat(seen, observation.input_widths, axis=1)
+        self.widths = np.asarray(observation.input_widths)  # how many numbers a cell of each column is
+        self.coded: Bool[np.ndarray, " i"] = np.repeat(self.widths > 1, self.widths)
+        self.seen: Bool[np.ndarray, "n i"] = np.repeat(seen, self.widths, axis=1)
         numbers = np.where(self.seen, np.asarray(encoded, np.float64), np.nan)
         size = np.maximum(self.seen.sum(axis=0), 1)
         self.center: Float[np.ndarray, " i"] = np.nansum(numbers, axis=0) / size
         spread = np.sqrt(np.nansum((numbers - self.center) ** 2, axis=0) / size)
-        self.scale: Float[np.ndarray, " i"] = np.where(spread > 1e-6 * (1 + np.abs(self.center)), spread, 1.0)
+        spread = np.where(spread > 1e-6 * (1 + np.abs(self.center)), spread, 1.0)
+        self.scale: Float[np.ndarray, " i"] = np.where(self.coded, np.sqrt(np.maximum(self.center, _RAREST)), spread)
         # A column that is all but constant has its few other cells dozens of standard deviations away. As they are,
         # they would be given factors of their own, by which the column is then told wrongly in other rows.
         scaled = (numbers - self.center) / self.scale
         self.scaled: Float[np.ndarray, "n i"] = np.clip(scaled, -_FARTHEST, _FARTHEST)
         # What that takes from the variance is noise: such a cell says little about its row.
         self.beyond: Float[np.ndarray, " i"] = np.nansum(scaled**2 - self.scaled**2, axis=0) / size
+        self.basis = self._basis()
+
+    def _basis(self) -> Float[np.ndarray, "i d"]:
+        """Orthonormal directions in which a cell's numbers can vary: all for a single one, one less for a code."""
+        blocks, at = [], 0
+        for width in self.widths:
+            along = self.scale[at : at + width] / np.linalg.norm(self.scale[at : at + width])
+            blocks.append(np.ones((1, 1)) if width == 1 else np.linalg.svd(along[None])[2][1:].T)
+            at += width
+        return block_diag(*blocks)
+
+    def factors(
+        self, number: int, left: Bool[np.ndarray, "n i"] | None = None, *, iterations: int = 100, seed: int = 0
+    ) -> FactorAnalysis:
+        """A factor analysis of the scaled numbers, those in `left` alone if it is given."""
+        left = self.seen if left is None else left
+        if not self.coded.any():
+            return fit_factor_analysis(self.scaled, left, num_factors=number, iterations=iterations, seed=seed)
+        directions = np.where(left, self.scaled, 0.0) @ self.basis
+        of_cell = np.abs(self.basis) > 0
+        seen = (left.astype(float) @ of_cell) > 0
+        found = fit_factor_analysis(directions, seen, num_factors=number, iterations=iterations, seed=seed)
+        # A code's noise is the same in all of its directions, so that the numbers say of the factors what those do.
+        cell = np.repeat(np.arange(len(self.widths)), np.maximum(self.widths - 1, 1))
+        noise = np.bincount(cell, found.noise) / np.bincount(cell)
+        return FactorAnalysis(self.basis @ found.loadings, self.basis @ found.bias, np.repeat(noise, self.widths))
+
+    def hide(self, share: float, rng: np.random.Generator) -> Bool[np.ndarray, "n i"]:
+        """Numbers of seen cells taken at random. A cell's numbers go together, lest its one-hot code give it away."""
+        chosen = rng.uniform(size=(len(self.seen), len(self.widths))) < share
+        return self.seen & np.repeat(chosen, self.widths, axis=1)
 
 
 def linear_start(model: Model, rows: np.ndarray, mask: np.ndarray | None = None, *, seed: int = 0) -> Model:
     """The model, which has been `initialise`d with these rows, at a factor analysis of them."""
     few = np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(int)
     inputs = Inputs(model.generative.observation, rows[few], None if mask is None else mask[few])
-    fitted = fit_factor_analysis(inputs.scaled, num_factors=sum(model.generative.latent), seed=seed)
-    return start_at(model, fitted, inputs)
+    return start_at(model, inputs.factors(sum(model.generative.latent), seed=seed), inputs)
 
 
 def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:

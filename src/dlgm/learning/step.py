@@ -18,6 +18,7 @@ from dlgm.learning.moves import moved
 from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
 from dlgm.model.trainable import AbstractTrainable
 
+MOVES = 2**31 - 2  # the key's branch for how images are moved; small numbers are those of chunks
 # Why a step was refused: the place of each flag in Info.causes.
 CAUSES = ("the reconstruction term", "the KL term", "the gradient", "the update of the parameters")
 
@@ -193,7 +194,7 @@ def make_run(
         return move(rows), None if mask is None else move(mask)
 
     def run(state: State, batches: Batches, stop: Int[Array, ""] | int) -> State:
-        noises, moves = (quick_key(jax.random.fold_in(state.key, branch)) for branch in (1, 2))
+        noises, moves = (quick_key(jax.random.fold_in(state.key, branch)) for branch in (1, MOVES))
 
         def one(state: State) -> State:
             rows, mask = batches.batch(state.step % steps_per_epoch)

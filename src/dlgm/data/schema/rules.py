@@ -69,7 +69,7 @@ def is_positive(lowest: float, highest: float) -> bool:
 def is_all_but_constant(seen: Float[np.ndarray, " m"]) -> bool:
     """Whether all cells but a few are the same number: too few to learn from when the others come.
 
-    Each of those is dozens of standard deviations away. A Gaussian column would learn the rows they are in by heart
+    Some of those may be dozens of standard deviations away. A Gaussian column would learn the rows they are in by heart
     and expect the like elsewhere; a law with heavy tails leaves them as the accidents they are.
     """
     others = len(seen) - int(np.unique(seen, return_counts=True)[1].max())

@@ -48,6 +48,7 @@ def impute(
     chains: int = 4,
     warm_up: int = 50,
     thin: int = 10,
+    newton: int = 0,
     key: Key[Array, ""],
     progress: Callable[[int], None] | None = None,
 ) -> Imputation:
@@ -73,10 +74,18 @@ def impute(
       places to propose from, beside the recognition model's answer to the row with its holes; with none, that answer
       is all there is, which is enough for a model that sees its mask and was trained on rows with holes.
     - `thin`: steps between two draws; for `resample`, proposals for each draw.
+    - `newton`: for `resample` alone, steps of Newton's method to the peak of each row's $p(\xi \mid v_o)$, another
+      place to propose from. A few find it.
     - `progress`: called with the number of rows done, of those that have holes.
     """
     require_one_of("method", method, METHODS)
-    for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("warm_up", warm_up, 0), ("thin", thin, 1)):
+    for name, value, least in (
+        ("draws", draws, 1),
+        ("chains", chains, 1),
+        ("warm_up", warm_up, 0),
+        ("thin", thin, 1),
+        ("newton", newton, 0),
+    ):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}; got {value!r}.")
     chains = min(chains, draws)
@@ -87,7 +96,7 @@ def impute(
     incomplete = np.flatnonzero(~mask.all(axis=1))
     work: Callable[..., Filled]
     if method == "resample":
-        work = partial(_resample_block, without_chains=warm_up == 0)
+        work = partial(_resample_block, without_chains=warm_up == 0, newton=newton)
     else:
         work = partial(_chain_block, corrected=method == "metropolis")
     # Only rows with holes are worked on, and only what was drawn for the holes is kept.
@@ -146,28 +155,24 @@ def _chain_block(
             key_start, key_warm, key_run = jax.random.split(own, 3)
             state = advance(plain, start_chain(generative, draw, key_start), warm_up, key_warm)
 
-            def told(after: ChainState) -> tuple[Array, Array]:
-                return observation.mean(after.outputs), _class_probabilities(observation, after.outputs)
+            if corrected:  # the plain chain ends elsewhere: what is counted begins once that is forgotten
+                state = advance(step, state, thin, jax.random.fold_in(key_warm, warm_up))
 
-            def one_step(
-                i: Int[Array, ""], carry: tuple[ChainState, Array, Array], own: Key[Array, ""]
-            ) -> tuple[ChainState, Array, Array]:
-                state, *sums = carry
-                after = step(state, jax.random.fold_in(own, i))
-                return after, *(total + new for total, new in zip(sums, told(after), strict=True))
+            def counted(i: Int[Array, ""], carry: tuple[ChainState, Array, Array, Key[Array, ""]]) -> Any:
+                state, mean, probabilities, k = carry
+                state = step(state, jax.random.fold_in(k, i))
+                mean = mean + observation.mean(state.outputs)
+                return state, mean, probabilities + _class_probabilities(observation, state.outputs), k
 
-            def record(
-                carry: tuple[ChainState, Array, Array], t: Int[Array, ""]
-            ) -> tuple[tuple[ChainState, Array, Array], Array]:
-                # Means are of every step, not of those that are recorded alone: the steps between cost nothing more.
-                own = jax.random.fold_in(key_run, t)
-                carry = jax.lax.fori_loop(0, thin, partial(one_step, own=own), carry)
-                return carry, carry[0].v
+            def record(carry: tuple[ChainState, Array, Array], t: Int[Array, ""]) -> Any:
+                # Means are of every step, those between two records included.
+                *carry, _ = jax.lax.fori_loop(0, thin, counted, (*carry, jax.random.fold_in(key_run, t)))
+                return tuple(carry), carry[0].v
 
             nothing = jnp.zeros((observation.columns, num_codes(observation)))
             start = (state, jnp.zeros(v.shape), nothing)
-            (end, *sums), trace = jax.lax.scan(record, start, jnp.arange(each))
-            return trace, *sums, end.accepted - state.accepted
+            (end, mean, probabilities), trace = jax.lax.scan(record, start, jnp.arange(each))
+            return trace, mean, probabilities, end.accepted - state.accepted
 
         keys = jax.random.split(row_key(key, h), num_chains)
         draws, mean, probabilities, taken = jax.vmap(chain, (axis, 0))(generatives, keys)
@@ -185,7 +190,7 @@ def _chain_block(
     return jax.vmap(one)(rows, mask, hashes)
 
 
-@partial(jax.jit, static_argnames=("thin", "num_draws", "num_chains", "without_chains"))
+@partial(jax.jit, static_argnames=("thin", "num_draws", "num_chains", "without_chains", "newton"))
 def _resample_block(
     model: Model,
     rows: Float[Array, "b x"],
@@ -198,6 +203,7 @@ def _resample_block(
     num_draws: int,
     num_chains: int,
     without_chains: bool,
+    newton: int,
 ) -> Filled:
     generatives, axis = _of_chains(model, key, num_chains)
     parts = 1 if axis is None else num_chains
@@ -224,6 +230,7 @@ def _resample_block(
                 key_proposals,
                 num_draws=num_draws // parts,
                 num_proposals=num_draws // parts * thin,
+                newton=newton,
             )
 
         if axis is None:

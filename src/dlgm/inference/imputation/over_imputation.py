@@ -82,7 +82,7 @@ def over_impute(
     chosen = np.asarray(jax.vmap(lambda k: jax.random.bernoulli(k, share, (rows.shape[1],)))(own))
     hidden = mask & chosen.reshape(rows.shape)
     imputation = impute(model, rows, mask & ~hidden, key=key_impute, **settings)
-    return OverImputation(imputation, hidden, rows.astype(np.float32), level)
+    return OverImputation(imputation, hidden, np.where(mask, rows, np.nan).astype(np.float32), level)
 
 
 def _among_the_likely(

@@ -9,8 +9,10 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from jaxtyping import Bool, Float, Int, Key
 
+from dlgm.inference.imputation.laplace import laplace
 from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
+from dlgm.model.posterior import AbstractPosterior
 
 _ROUND = 50  # proposals that are made together
 _NO_WEIGHT = -1e30  # the logarithm of nothing, with which one can still count
@@ -49,14 +51,19 @@ def resample_row(
     *,
     num_draws: int,
     num_proposals: int,
+    newton: int = 0,
 ) -> Resampled:
     r"""Draws from $p(v_m \mid v_o)$ by way of $p(\xi \mid v_o) \propto p(v_o \mid \xi)\, p(\xi)$.
 
     Proposals come in rounds, as many from each part of a mixture: from $q(\xi \mid v_o)$, the recognition model with
-    the holes, and from $q(\xi \mid v)$ at each of some completed rows `fills`. Weights are with respect to the whole
-    mixture, so that no part has to be good by itself.
+    the holes, and from $q(\xi \mid v)$ at each of some completed rows `fills`; with `newton`, also from a Gaussian at
+    the peak of $p(\xi \mid v_o)$ that so many steps find. Weights are with respect to the whole mixture, so that no
+    part has to be good by itself.
     """
-    posteriors = [model.posterior(v, mask), *(model.posterior(fill) for fill in fills)]
+    posteriors: list[AbstractPosterior] = [model.posterior(v, mask), *(model.posterior(fill) for fill in fills)]
+    if newton:
+        start = posteriors[0].gaussian(jax.random.fold_in(key, 0)).mean
+        posteriors.append(laplace(generative, v, mask, start, newton))
     J = len(posteriors)
     each = -(-min(_ROUND, num_proposals) // J)
     num_rounds = -(-num_proposals // (J * each))
@@ -77,7 +84,7 @@ def resample_row(
         log_w = log_v + log_standard_normal(xi) - log_q
         log_w = jnp.where(jnp.isfinite(log_w), log_w, _NO_WEIGHT)
         largest = jnp.maximum(sums.largest, jnp.max(log_w))
-        old, w = jnp.exp(sums.largest - largest), jnp.exp(log_w - largest)
+        old, w = jnp.exp(sums.largest - largest), jnp.where(log_w > _NO_WEIGHT, jnp.exp(log_w - largest), 0.0)
         return _Sums(
             largest,
             sums.weights * old + jnp.sum(w),
@@ -89,7 +96,7 @@ def resample_row(
         )
 
     size, K = num_rounds * J * each, sum(generative.latent)
-    start = _Sums(
+    nothing = _Sums(
         jnp.asarray(_NO_WEIGHT),
         jnp.zeros(()),
         jnp.zeros(()),
@@ -98,7 +105,7 @@ def resample_row(
         jnp.zeros((size, K)),
         jnp.full(size, -jnp.inf),
     )
-    sums = jax.lax.fori_loop(0, num_rounds, add, start)
+    sums = jax.lax.fori_loop(0, num_rounds, add, nothing)
     # By the weights' distribution function: a Gumbel number for each pair of draw and proposal would take far longer.
     below = jnp.cumsum(jnp.exp(sums.log_w - sums.largest))
     chosen = jnp.searchsorted(below, below[-1] * jax.random.uniform(key_choice, (num_draws,)), side="right")

@@ -23,6 +23,7 @@ from dlgm.sizing import recipe_for_table, straightened_if_better
 __all__ = ["TableImputation", "TableModel", "fit_table"]
 
 _TRIALS = 20  # of a new row to lie within the columns' ranges
+NEWTON = 8  # steps to the peak of a row's posterior, from which draws are resampled too
 HIDDEN = 0.05  # share of the observed cells that early stopping is judged by
 Cells = tuple[Shaped[np.ndarray, "n x"], Bool[np.ndarray, "n x"] | None]
 
@@ -79,7 +80,7 @@ class TableModel:
         known = frame if unknown == "error" else self._without_unknown(frame)
         values, mask = self.schema.encode(known)
         if method == "resample" and self.saved.config.covariance == "cells":
-            settings = {"warm_up": 0, "chains": 1, "newton": 8, **settings}
+            settings = {"warm_up": 0, "chains": 1, "newton": NEWTON, **settings}
         found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
         # A category that was not there at fit is no hole to the user: it stays.
         kept = None if unknown == "error" else frame[self.schema.names].notna().to_numpy()

@@ -150,3 +150,59 @@ def test_other_models_are_refused():
         linear_start(model, np.zeros((4, 6)) + np.arange(4)[:, None])
     with pytest.raises(ValueError, match="one layer of latents"):
         ModelConfig(Gaussian(6).config(), latent=(2, 2), covariance="cells")
+
+
+def codes(n=2_000, seed=0):
+    """Three columns of categories: the first two tell of each other, the third of neither; a tenth of cells gone."""
+    rng = np.random.default_rng(seed)
+    first = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    second = np.where(rng.uniform(size=n) < 0.8, first, rng.integers(0, 4, n))
+    rows = np.stack([first, second, rng.integers(0, 4, n)], axis=1).astype(float)
+    rows[rng.uniform(size=rows.shape) < 0.1] = np.nan
+    return rows, make_observation("categorical", columns=3, num_classes=4)
+
+
+def test_a_code_has_unit_variance_in_its_directions_and_no_covariance():
+    """Exact where all cells are seen: the directions' covariance is the identity within each column."""
+    rows, observation = codes()
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    inputs = Inputs(observation, rows, None)
+    directions = inputs.scaled @ inputs.basis
+    np.testing.assert_allclose(inputs.basis.T @ inputs.basis, np.eye(9), atol=1e-12)
+    np.testing.assert_allclose(directions @ inputs.basis.T, inputs.scaled, atol=1e-12)
+    for at in (0, 3, 6):
+        own = directions[:, at : at + 3]
+        np.testing.assert_allclose(own.T @ own / len(own), np.eye(3), atol=1e-10)
+
+
+def test_factors_of_codes_are_those_of_their_directions():
+    """What the numbers say of the factors is what the directions do, when their noise is the same in each."""
+    rows, observation = codes()
+    inputs = Inputs(observation, rows, ~np.isnan(rows))
+    found = inputs.factors(2)
+    assert found.loadings.shape == (12, 2)
+    means, covariances = found.factors(inputs.scaled, inputs.seen)
+    A, noise = inputs.basis.T @ found.loadings, found.noise.reshape(3, 4)[:, :3].ravel()
+    for i in range(5):
+        seen = inputs.seen[i].reshape(3, 4)[:, :3].ravel()
+        z = np.where(inputs.seen[i], inputs.scaled[i], 0) @ inputs.basis - inputs.basis.T @ found.bias
+        C = np.linalg.inv(np.eye(2) + A[seen].T @ (A[seen] / noise[seen, None]))
+        np.testing.assert_allclose(covariances[i], C, atol=1e-10)
+        np.testing.assert_allclose(means[i], C @ A[seen].T @ (z[seen] / noise[seen]), atol=1e-10)
+
+
+def test_factors_are_of_what_columns_have_in_common():
+    """The third column, which has nothing in common with the others, is left to noise."""
+    rows, observation = codes()
+    found = Inputs(observation, rows, ~np.isnan(rows)).factors(3)
+    lengths = np.linalg.norm(found.loadings.reshape(3, -1), axis=1)
+    assert lengths[2] < 0.3 * lengths[:2].min()
+
+
+def test_a_cells_numbers_are_hidden_together():
+    rows, observation = codes()
+    inputs = Inputs(observation, rows, ~np.isnan(rows))
+    hidden = inputs.hide(0.3, np.random.default_rng(0)).reshape(-1, 3, 4)
+    assert (hidden.all(axis=2) == hidden.any(axis=2)).all()
+    assert not (hidden[..., 0] & np.isnan(rows)).any()
+    assert abs(hidden.mean() - 0.3 * 0.9) < 0.03

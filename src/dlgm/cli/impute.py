@@ -86,6 +86,7 @@ def impute(
 
     from dlgm.files import to_json, write_atomically
     from dlgm.inference import impute as fill
+    from dlgm.tables import NEWTON
 
     if not 0 < level < 1:
         raise UsageError(f"--level: expected a probability between 0 and 1; got {level:g}.")
@@ -127,6 +128,7 @@ def impute(
             chains=chains,
             warm_up=warm_up,
             thin=thin,
+            newton=NEWTON if knows_holes and method == "resample" else 0,
             key=jax.random.key(seed),
             progress=lambda done: bar.update(task, completed=done),
         )

@@ -34,9 +34,9 @@ A fifth of the rows is kept back till training is over; half of all cells are go
 the new rows:"""
 _UNCERTAIN = """## Uncertainty
 
-Of 100 draws for each hole: how often 90 % intervals hold the truth, CRPS in standard deviations of the column (half the
-Brier score for categories), and the log score (of a Gaussian with the draws' mean and standard deviation; of categories
-and ordered codes, the log of their share)."""
+Of 100 draws for each hole: how often 90 % intervals hold the truth, CRPS in standard deviations of the column (half
+the Brier score for categories), and the log score (of a Gaussian with the draws' mean and standard deviation, no cell
+below -20; of categories and ordered codes, the log of their share)."""
 
 
 def read(path: Path) -> list[dict]:

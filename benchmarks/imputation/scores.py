@@ -3,6 +3,7 @@
 import numpy as np
 
 LEVEL = 0.9
+LOWEST = -20.0  # log score that a cell counts with: one cell dozens of deviations off would else be the whole mean
 
 
 def squared_error(filled: np.ndarray, truth: np.ndarray, hidden: np.ndarray) -> float:
@@ -39,7 +40,8 @@ def of_draws(
     codes it is the middle 90 % of the draws' distribution, and of categories its most probable 90 %; since these come
     in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard
     deviations of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean
-    and standard deviation, or the log of the code's share of the draws, each code counted half a time more.
+    and standard deviation, no cell below -20, or the log of the code's share of the draws, each code counted half a
+    time more.
     """
     found: dict[str, dict[str, float]] = {}
     for kind in dict.fromkeys(kinds):
@@ -86,7 +88,7 @@ def _column(
     scale = scale or 1.0
     mean, deviation = draws.mean(axis=0) / scale, np.maximum(draws.std(axis=0, ddof=1) / scale, 1e-3)
     log_score = -0.5 * ((truth / scale - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
-    return inside, _crps(draws, truth) / scale, log_score
+    return inside, _crps(draws, truth) / scale, np.maximum(log_score, LOWEST)
 
 
 def _crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -61,10 +61,23 @@ def test_the_best_preset_brings_its_training_along(tmp_path):
     run("fit", "digits", "--preset", "best", "--epochs", "1", "--hidden", "6,5", "--out", path, "--quiet")
     said = json.loads(run("info", path, "--json"))
     wanted = {"latent": [50, 50], "hidden": [6, 5], "structure": "directed", "nonlinearity": "gated", "skip": True}
-    assert {name: said["config"][name] for name in (*wanted, "kappa")} == {**wanted, "kappa": 0.02}
+    assert {name: said["config"][name] for name in wanted} == wanted
     training = said["training"]["config"]
-    names = ("epochs", "batch_size", "learning_rate", "drop_out", "validate_every", "warm_up", "objective")
-    assert [training[name] for name in names] == [1, 100, 1e-3, 0.25, 5, 0.1, "free-energy"]
+    names = ("epochs", "batch_size", "learning_rate", "drop_out", "validate_every", "move", "image")
+    assert [training[name] for name in names] == [1, 100, 1e-3, 0.1, 5, 2, [8, 8]]
+
+
+def test_images_are_moved_where_there_are_images(tmp_path):
+    small = ["--latent", "1", "--hidden", "4", "--epochs", "1", "--quiet"]
+    run("fit", "digits", "--move", "1", *small, "--out", tmp_path / "m.dlgm")
+    assert json.loads(run("info", tmp_path / "m.dlgm", "--json"))["training"]["config"]["move"] == 1
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(f"{i / 7},{i % 3}" for i in range(40)))
+    np.save(tmp_path / "f.npy", np.random.default_rng(0).uniform(size=(30, 5, 5)).astype(np.float32))
+    for rows in ("t.csv", "f.npy"):  # the pixels of floats are scaled one by one
+        with pytest.raises(
+            UsageError, match=r"--move: expected images of bits or 8-bit pixels, height by width \(by co"
+        ):
+            run("fit", tmp_path / rows, "--move", "1", *small, "--out", tmp_path / "w.dlgm")
 
 
 def test_fit_as_json_prints_one_document(tmp_path):

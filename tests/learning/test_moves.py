@@ -84,8 +84,6 @@ def test_holes_move_with_their_pixels():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"move": 2}, r"expected the shape of an image larger than 2 pixels, such as image=\(28, 28\); got image=None"),
-        ({"move": 4, "image": (4, 5)}, "larger than 4 pixels"),
         ({"image": (4, 5, 0)}, r"image: expected height and width, and perhaps a number of colours.*got \(4, 5, 0\)"),
         ({"move": -1}, "move: expected a whole number of at least 0; got -1"),
         ({"move": 1, "image": (4, 5), "move_until": 0.0}, "move_until: expected a share of the epochs, above 0; got 0"),
@@ -96,10 +94,23 @@ def test_refusals(settings, words):
         TrainingConfig(**settings)
 
 
-def test_rows_of_another_size_are_refused():
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"image": (4, 4)}, r"image: expected a shape of 12 pixels, as rows have columns; got \(4, 4\)"),
+        ({}, "move: expected square images, or their shape as `image`; got rows of 12 columns"),
+        ({"image": (1, 12)}, "move: expected fewer pixels than images have to a side, 1; got 1"),
+    ],
+)
+def test_rows_of_another_size_are_refused(settings, words):
     model = ModelConfig(make_observation("bernoulli", columns=12).config(), latent=(1,), hidden=())
-    with pytest.raises(ValueError, match=r"image: expected a shape of 12 pixels, as rows have columns; got \(4, 4\)"):
-        fit(model, np.zeros((10, 12)), config=TrainingConfig(epochs=1, move=1, image=(4, 4)))
+    with pytest.raises(ValueError, match=words):
+        fit(model, np.zeros((10, 12)), config=TrainingConfig(epochs=1, move=1, **settings))
+
+
+def test_images_are_squares_unless_told():
+    assert TrainingConfig(move=1).image_of(64) == (8, 8)
+    assert TrainingConfig(move=1, image=(4, 16)).image_of(64) == (4, 16)
 
 
 def test_a_config_from_a_file_is_the_same():

@@ -215,7 +215,6 @@ def fit(
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
         "move": move,
-        "image": _image(rows) if move else None,
         "parameter_draws": parameter_draws,
         "parameter_weight": parameter_weight,
         "patience": patience,
@@ -224,6 +223,12 @@ def fit(
         "clip": clip,
         "seed": seed,
     }
+    if move or (move is None and recipe.training.get("move")):
+        asked_training["image"] = image = _image(rows)
+        if image is None and move:
+            raise UsageError("--move: expected images of bits or 8-bit pixels, height by width (by colours).")
+        if image is None:  # what suits images, for rows that are none
+            asked_training["move"] = 0
     with settings_mistakes({"preset", *asked_model, *asked_training} - {"image"}):
         # A preset is a model of its own: the recipe's sizes are for the default one.
         sizes = dict(recipe.model) if preset == "default" else {}
@@ -330,13 +335,12 @@ def fit(
         typer.echo(f"Written to {out}. Next: dlgm score {data} --model {out}")
 
 
-def _image(rows: Any) -> tuple[int, ...]:
-    """The shape of rows that are images whose pixels share their units."""
+def _image(rows: Any) -> tuple[int, ...] | None:
+    """The shape of rows that are images whose pixels share their units; None if they are none."""
     shape = tuple(rows.described["shape"])
     kinds = {column.kind for column in rows.table.schema.columns} if rows.table else {"pixel"}
-    if not (len(shape) == 2 or (len(shape) == 3 and shape[2] <= 4)) or not kinds <= {"binary", "pixel"}:
-        raise UsageError("--move: expected images of bits or 8-bit pixels, height by width (by colours).")
-    return shape
+    is_image = len(shape) == 2 or (len(shape) == 3 and shape[2] <= 4)
+    return shape if is_image and kinds <= {"binary", "pixel"} else None
 
 
 def _signal_to_noise(model: Any, part: Any, key: Any) -> dict[str, float]:

@@ -63,7 +63,7 @@ class TrainingConfig:
     # their units: bits, bytes, or numbers that were scaled together.
     move: int = 0
     move_until: float = 0.8  # share of the epochs after which none is moved
-    image: Sequence[int] | None = None  # shape of a row that is an image: height, width, and perhaps colours
+    image: Sequence[int] | None = None  # a row's height, width, and perhaps colours. None: it is a square, for `move`
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -102,11 +102,6 @@ class TrainingConfig:
             raise ValueError(f"move_until: expected a share of the epochs, above 0; got {self.move_until!r}.")
         if self.image is not None:
             object.__setattr__(self, "image", _as_shape(self.image))
-        if self.move and (self.image is None or self.move >= min(self.image[:2])):
-            raise ValueError(
-                f"move: expected the shape of an image larger than {self.move} pixels, such as image=(28, 28); "
-                f"got image={self.image!r}."
-            )
         self.noise()
 
     def noise(self) -> Noise:
@@ -123,14 +118,30 @@ class TrainingConfig:
 
     def check_for(self, family: str, columns: int, *, validated: bool) -> None:
         """Refuse settings that do not go with the data."""
-        if self.move and math.prod(self.image or ()) != columns:
-            raise ValueError(f"image: expected a shape of {columns:,} pixels, as rows have columns; got {self.image}.")
+        if self.move:
+            self.image_of(columns)
         if self.patience and not validated:
             raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
         if self.bit_flip and family != "bernoulli":
             raise ValueError(
                 f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise."
             )
+
+    def image_of(self, columns: int) -> tuple[int, ...]:
+        """The shape in which rows of so many columns are images."""
+        side = math.isqrt(columns)
+        image = tuple(self.image or (side, side))
+        if math.prod(image) != columns:
+            raise ValueError(
+                f"image: expected a shape of {columns:,} pixels, as rows have columns; got {image}."
+                if self.image
+                else f"move: expected square images, or their shape as `image`; got rows of {columns:,} columns."
+            )
+        if self.move >= min(image[:2]):
+            raise ValueError(
+                f"move: expected fewer pixels than images have to a side, {min(image[:2])}; got {self.move}."
+            )
+        return image
 
     def share_moved(self, step: Float[Array, ""], num_steps: int) -> Float[Array, ""]:
         """Share of a step's images that are moved: falls from all to none."""

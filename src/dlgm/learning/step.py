@@ -189,7 +189,7 @@ def make_run(
         share, key = config.share_moved(number.astype(jnp.float32), num_steps), jax.random.fold_in(moves, number)
 
         def move(cells: Shaped[Array, "b x"]) -> Shaped[Array, "b x"]:
-            return moved(cells, config.image, furthest=config.move, share=share, key=key)
+            return moved(cells, config.image_of(cells.shape[1]), furthest=config.move, share=share, key=key)
 
         return move(rows), None if mask is None else move(mask)
 

@@ -14,6 +14,7 @@ from dlgm.data import Dataset, hide_at_random, hide_square
 from dlgm.inference import impute, log_likelihood
 from dlgm.learning import AbstractWatcher
 from dlgm.model import Model
+from dlgm.recipes import RECIPES as BY_NAME
 from dlgm.recipes import Recipe, recipe_for
 from dlgm.reproduce.page import markdown_table
 from dlgm.reproduce.training import binarised, by_recipe, spread
@@ -22,21 +23,9 @@ HOLES: dict[str, float | None] = {"40%": 0.4, "60%": 0.6, "80%": 0.8, "square": 
 PICTURED = ("60%", "80%", "square")
 STEPS = (1, 2, 4, 8, 15)  # of the chain, that are shown
 # For sets that have no recipe of their own as they are used here.
-_MNIST = Recipe(
-    {"latent": (50, 50), "hidden": (400, 400), "structure": "directed", "nonlinearity": "gated", "skip": True},
-    {
-        "epochs": 300,
-        "batch_size": 100,
-        "learning_rate": 1e-3,
-        "drop_out": 0.1,
-        "validate_every": 5,
-        "move": 2,
-        "image": (28, 28),
-    },
-)
 RECIPES = {
-    "mnist": _MNIST,
-    "mnist-ink": _MNIST,
+    "mnist": BY_NAME["best"],
+    "mnist-ink": BY_NAME["best"],
     "svhn": Recipe(
         {"latent": (100,), "hidden": (400,)},
         {"epochs": 100, "batch_size": 100, "optimiser": "adam", "learning_rate": 1e-3, "validate_every": 5},

@@ -1,6 +1,7 @@
 """The Gaussian at the peak of a row's posterior: exact where that is a Gaussian, and useful where q is not."""
 
 import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -58,7 +59,14 @@ def test_proposals_from_the_peak_mend_a_wrong_recognition_model():
         (jnp.zeros_like(head.weight), jnp.zeros_like(head.bias).at[:2].set(3.0)),
     )
     rows = np.tile(np.where(KNOWN, ROW, np.nan), (200, 1)).astype(np.float32)
-    asked = {"method": "resample", "draws": 20, "chains": 1, "warm_up": 0, "thin": 20, "key": jax.random.key(2)}
+    asked: dict[str, Any] = {
+        "method": "resample",
+        "draws": 20,
+        "chains": 1,
+        "warm_up": 0,
+        "thin": 20,
+        "key": jax.random.key(2),
+    }
     with warnings.catch_warnings(action="ignore"):
         found, plain = impute(lost, rows, newton=3, **asked), impute(lost, rows, **asked)
     mean, _ = _exact(ROW, KNOWN)

@@ -1,5 +1,7 @@
 """Images that are moved while training: where they go, how often, and that the end of training has them as they are."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,7 +64,7 @@ def test_the_last_epochs_have_images_as_they_are():
     image[2, 2] = 1
     rows = np.repeat(image.reshape(1, -1), 400, axis=0)
     model = ModelConfig(make_observation("bernoulli", columns=25).config(), latent=(1,), hidden=())
-    settings = {"epochs": 100, "batch_size": 100, "learning_rate": 0.05, "schedule": "constant"}
+    settings: dict[str, Any] = {"epochs": 100, "batch_size": 100, "learning_rate": 0.05, "schedule": "constant"}
     losses = [
         record["loss"] for record in fit(model, rows, config=TrainingConfig(**settings, move=1, image=(5, 5))).history
     ]

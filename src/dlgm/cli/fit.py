@@ -201,7 +201,7 @@ def fit(
         "prior": prior,
         "sees_mask": sees_mask if sees_mask is not None else _has_holes(rows.train) or bool(hide_cells) or None,
     }
-    asked_training = {
+    asked_training: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
         "objective": objective,

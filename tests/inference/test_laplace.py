@@ -12,6 +12,7 @@ import pytest
 from dlgm.inference import impute
 from dlgm.inference.imputation.laplace import _WIDER, laplace
 from dlgm.model import build_model, make_observation, preset
+from dlgm.model.recognition import RecognitionModel
 from tests.linear import random_factor_analysis
 
 FA = random_factor_analysis()
@@ -52,6 +53,7 @@ def test_the_peak_is_a_peak(family):
 def test_proposals_from_the_peak_mend_a_wrong_recognition_model():
     """q knows nothing, as wide as the prior and far off: means are exact, 5 standard errors over 200 copies."""
     model = FA.model()
+    assert isinstance(model.recognition, RecognitionModel)
     head = model.recognition.heads[0].network.layers[0]
     lost = eqx.tree_at(
         lambda m: (m.recognition.heads[0].network.layers[0].weight, m.recognition.heads[0].network.layers[0].bias),

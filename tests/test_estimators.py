@@ -236,3 +236,32 @@ def test_samples_do_not_pile_up_at_the_ends_of_a_range():
     assert ((drawn >= low) & (drawn <= high)).all()
     assert ((drawn == low) | (drawn == high)).mean() < 0.01
     np.testing.assert_array_equal(model.sample(40), drawn[:40])
+
+
+def test_a_constant_column_does_not_make_others_pile_up():
+    """A constant and an almost constant column are at the ends of their ranges; ages still are not."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 80, 300), "same": 2.5, "rare": 0.0})
+    frame.loc[:2, "rare"] = [3.5, 8.25, 1.5]
+    model = DLGM(latent=1, epochs=0, random_state=0).fit(frame)
+    for ages in (model.sample(1000)["age"], model.impute(frame.assign(age=np.nan)[:20])[3]["age"]):
+        assert ages.between(18, 79).all()
+    assert model.sample(1000)["age"].isin([18, 79]).mean() < 0.1
+
+
+def test_a_loaded_model_answers_as_it_did(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+    model = DLGM(latent=1, epochs=1, random_state=7).fit(frame)
+    model.save(tmp_path / "m.dlgm")
+    again = DLGM.load(tmp_path / "m.dlgm")
+    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+    pd.testing.assert_frame_equal(again.sample(3), model.sample(3))
+
+
+def test_probabilities_are_asked_for_by_name():
+    frame = pd.DataFrame({"a": [1.5, 2.5, np.nan] * 10, "city": ["Rome", "Oslo", "Bonn"] * 10})
+    found = DLGM(latent=1, epochs=0, random_state=0).fit(frame).impute(frame, draws=5)
+    with pytest.raises(ValueError, match="probabilities: expected the name of a column; got 'town'"):
+        found.probabilities("town")
+    with pytest.raises(ValueError, match="probabilities: column 'a' holds numbers; expected a column of categories"):
+        found.probabilities("a")

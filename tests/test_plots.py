@@ -39,6 +39,9 @@ FIGURES = {
     "side by side": lambda: plots.side_by_side({"data": GREY, "samples": GREY[:2] > 0.5}),
     "side by side, four": lambda: plots.side_by_side(dict.fromkeys("abcd", COLOUR)),
     "embedding": lambda: plots.embedding(RNG.normal(size=(50, 2)), RNG.integers(0, 10, 50)),
+    "embedding, numbers": lambda: plots.embedding(
+        RNG.normal(size=(50, 2)), np.where(np.arange(50) == 3, np.nan, np.arange(50.0))
+    ),
     "embedding, names": lambda: plots.embedding(jnp.zeros((3, 2)), ["cat", "dog", "cat"]),
     "embedding, many classes": lambda: plots.embedding(RNG.normal(size=(45, 2)), np.arange(45)),
     "embedding, no labels": lambda: plots.embedding(RNG.normal(size=(1, 2))),

@@ -161,7 +161,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         """A fitted model from a file that `save` or `dlgm fit` wrote."""
         table = TableModel.load(path)
         model = cls(random_state=0)
-        model.table_, model.seed_, model._is_frame = table, 0, True
+        model.table_, model._is_frame = table, True
+        model.seed_ = int(table.saved.training.get("config", {}).get("seed", 0))
         model._n_features_out = table.saved.config.latent[0]
         model.n_features_in_ = len(table.schema.columns)
         model.feature_names_in_ = np.array(table.schema.names, object)

@@ -18,6 +18,7 @@ from dlgm.learning import AbstractWatcher, Fitted, TrainingConfig, fit
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import linear_start
 from dlgm.model import Model, ModelConfig, build_model, initialise, preset
+from dlgm.names import closest
 from dlgm.sizing import recipe_for_table, straightened_if_better
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
@@ -116,8 +117,8 @@ def sample_in_range(model: Model, schema: Schema, num: int, *, seed: int = 0) ->
     key = jax.random.key(seed)
     rows = np.array(sample(model, num, key=key).rows)
     for trial in range(_TRIALS):
-        units = schema.in_units(rows, limited=False)
-        outside = (np.abs(units - schema.in_units(rows)) > 1e-6 * np.abs(units)).any(axis=1)
+        beyond = [schema.beyond(i, schema.in_units_of(i, rows[:, i], limited=False)) for i in range(rows.shape[1])]
+        outside = np.any(beyond, axis=0)
         if not outside.any():
             break
         rows[outside] = np.asarray(sample(model, num, key=jax.random.fold_in(key, trial)).rows)[outside]
@@ -168,9 +169,15 @@ class TableImputation:
 
     def probabilities(self, name: str) -> pd.DataFrame:
         """The probability of each category of a column."""
+        if name not in self.schema.names:
+            raise ValueError(
+                f"probabilities: expected the name of a column; got {name!r}.{closest(name, self.schema.names)}"
+            )
         column = self.schema.columns[self.schema.names.index(name)]
+        if column.categories is None:
+            raise ValueError(f"probabilities: column {name!r} holds numbers; expected a column of categories.")
         found = self.numbers.probabilities(self.schema.names.index(name))
-        return pd.DataFrame(found[:, : len(column.categories or ())], self.frame.index, list(column.categories or ()))
+        return pd.DataFrame(found[:, : len(column.categories)], self.frame.index, list(column.categories))
 
     def pool(
         self,

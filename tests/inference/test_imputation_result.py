@@ -314,3 +314,40 @@ def test_acceptance_is_one_for_an_exact_posterior():
         lambda m: m.recognition.heads[0].network.layers[0].bias, FA.model(), replace_fn=lambda b: b.at[0].add(1.0)
     )
     assert impute(shifted, rows, draws=20, chains=2, thin=3, key=KEY).acceptance.max() < 0.9
+
+
+def test_draws_beyond_a_range_give_way_to_others_of_their_hole():
+    """The range is 0 to 10: -3 and 14 are replaced by the first and second that are inside, and -0.005 is cut off."""
+    from dlgm.data import Column, Schema
+
+    schema = Schema((Column("a", "real", center=0.0, scale=1.0, low=0.0, high=10.0, dtype="float64"),))
+    drawn = np.array([[-3.0, 2.0, 14.0, -0.005, 6.0]], np.float32)
+    found = _imputation(drawn, [1.0], np.zeros((1, 0)), num_chains=1, observation=Gaussian(1)).in_units(schema)
+    np.testing.assert_allclose(found.values, [[2.0, 2.0, 0.0, 0.0, 6.0]])
+    assert found.means[0] == pytest.approx(2.0)  # of the draws, since the law's is that of the whole line
+    inside = _imputation(drawn[:, 1:2], [1.0], np.zeros((1, 0)), num_chains=1, observation=Gaussian(1))
+    assert inside.in_units(schema).means[0] == 1.0
+
+
+def test_a_truth_at_the_end_of_an_interval_is_covered():
+    """Draws that are cut off at 0.3, and a truth that rounding has put just below it."""
+    from dlgm.inference import OverImputation
+
+    found = _imputation(np.full((1, 40), 0.3), [0.3], np.zeros((1, 0)), num_chains=1, observation=Gaussian(1))
+    truth = np.array([[np.float32(0.3) - 3e-8], [1.0]])
+    assert OverImputation(found, np.array([[True], [False]]), truth, 0.9).coverage()[0] == 1.0
+    far = np.array([[0.29], [1.0]])
+    assert OverImputation(found, np.array([[True], [False]]), far, 0.9).coverage()[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("estimate", "words"),
+    [
+        (lambda rows: 1.0, "expected `estimate` to return an estimate and its variance; got 1.0"),
+        (lambda rows: (1.0, -1.0), "variances of at least zero"),
+        (lambda rows: (np.nan, 1.0), "expected finite estimates"),
+    ],
+)
+def test_what_cannot_be_pooled_is_refused(estimate, words):
+    with pytest.raises(ValueError, match=words):
+        KNOWN.pool(estimate)

@@ -115,8 +115,18 @@ def _labels(
         return labels[split or "test"][:number] if labels else None
     if label is None:
         return None
+    import numpy as np
+
     from dlgm.data import read_column
 
     with users_mistakes():
         given = {name: value for name, value in reading.items() if value is not None}
-        return read_column(data, label, **given)[:number]
+        found = read_column(data, label, **given)[:number]
+    if found.dtype != object:
+        return found
+    from dlgm.data.schema.cells import to_numbers
+    from dlgm.plots.latents import MOST_NAMED
+
+    numbers, empty = to_numbers(found), found == ""  # numbers with holes come as texts
+    many = len(np.unique(numbers[~empty])) > MOST_NAMED
+    return numbers if many and np.isfinite(numbers[~empty]).all() else found

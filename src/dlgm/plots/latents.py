@@ -14,22 +14,28 @@ from dlgm.plots.canvas import BLUE, GREEN, ORANGE, RED, axes_or_new, tidy
 _CLASS_COLOURS = (BLUE, ORANGE, "#2b2b2b", "#6cc0ea", RED, "#c9a20e", GREEN, "#9a5fc0", "#7a5a30", "#e87fb0")
 _CLASS_MARKERS = "os^DvPX<>*"
 _MOST_CLASSES = 100
+MOST_NAMED = 20  # more different numbers than that are shown on a scale
 
 
 def embedding(points: ArrayLike, labels: ArrayLike | Sequence[Any] | None = None, *, ax: Axes | None = None) -> Axes:
-    """Rows as points of the plane, shape `(n, 2)`, in the colour and with the marker of their class."""
+    """Rows as points of the plane, shape `(n, 2)`, in the colour and with the marker of their class.
+
+    Labels that are numbers, more than 20 different ones, are shown on a scale of colours; NaN is grey.
+    """
     xy = np.asarray(points, float)
     if xy.ndim != 2 or xy.shape[1] != 2:
         raise ValueError(f"embedding: expected `points` of shape (n, 2); got {xy.shape}.")
     classes = None if labels is None else np.asarray(labels)
     if classes is not None and classes.shape != xy.shape[:1]:
         raise ValueError(f"embedding: expected {len(xy)} labels, one a point; got shape {classes.shape}.")
+    if classes is not None and classes.dtype.kind in "iuf" and len(np.unique(classes)) > MOST_NAMED:
+        return _on_a_scale(xy, classes.astype(float), tidy(axes_or_new(ax, 7.0, 6.0)))
     if classes is not None and len(np.unique(classes)) > _MOST_CLASSES:
         raise ValueError(
             f"embedding: expected labels of at most {_MOST_CLASSES} classes; got {len(np.unique(classes))} values."
         )
     ax = tidy(axes_or_new(ax, 7.0, 6.0))
-    size = float(np.clip(30_000 / max(len(xy), 1), 4, 40))
+    size = _size(xy)
     kinds: Sequence[Any] = ["all"] if classes is None else list(np.unique(classes))
     for at, kind in enumerate(kinds):
         here = xy if classes is None else xy[classes == kind]
@@ -37,7 +43,14 @@ def embedding(points: ArrayLike, labels: ArrayLike | Sequence[Any] | None = None
         marker = _CLASS_MARKERS[(at + at // 10) % 10]
         colour = _CLASS_COLOURS[at % 10]
         ax.scatter(
-            here[:, 0], here[:, 1], s=size, marker=marker, color=colour, alpha=0.75, linewidths=0, label=str(kind)
+            here[:, 0],
+            here[:, 1],
+            s=size,
+            marker=marker,
+            color=colour,
+            alpha=0.75,
+            linewidths=0,
+            label=str(kind) or "(none)",
         )
         if classes is not None and len(kinds) <= 12:
             halo = [withStroke(linewidth=3, foreground="white")]
@@ -52,6 +65,22 @@ def embedding(points: ArrayLike, labels: ArrayLike | Sequence[Any] | None = None
             if handle is not None:
                 handle.set_alpha(1)
                 handle.set(sizes=[45])
+    return ax
+
+
+def _size(xy: np.ndarray) -> float:
+    """Of a point: smaller, the more there are."""
+    return float(np.clip(30_000 / max(len(xy), 1), 4, 40))
+
+
+def _on_a_scale(xy: np.ndarray, numbers: np.ndarray, ax: Axes) -> Axes:
+    known = np.isfinite(numbers)
+    x, y = xy.T
+    ax.scatter(x[~known], y[~known], s=_size(xy), color="0.75", linewidths=0)
+    drawn = ax.scatter(x[known], y[known], s=_size(xy), c=numbers[known], cmap="viridis", alpha=0.85, linewidths=0)
+    ax.figure.colorbar(drawn, ax=ax, label="label")
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.set(xlabel="latent 1", ylabel="latent 2")
     return ax
 
 

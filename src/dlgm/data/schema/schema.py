@@ -17,6 +17,8 @@ from dlgm.data.schema.column import CODED, KINDS, Column
 from dlgm.data.schema.entries import columns_from_entries, entries_of
 from dlgm.names import closest
 
+_MARGIN = 0.001  # of a column's range: what lies this far outside is brought back to its end
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -150,6 +152,17 @@ class Schema:
     def in_units_of(self, index: int, values: Any, *, limited: bool = True) -> Float[np.ndarray, "..."]:
         """`in_units` of one column; without `limited`, wherever the column's range ends."""
         return in_units(self.columns[index], np.asarray(values), limited)
+
+    def beyond(self, index: int, units: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+        """Whether numbers of a column in the user's units lie outside its range, by more than a thousandth of it.
+
+        What is less far out is brought back to the end: the column may well have been cut off there.
+        """
+        column = self.columns[index]
+        if column.low is None or column.high is None:
+            return np.zeros(np.shape(units), bool)
+        margin = _MARGIN * (column.high - column.low)
+        return (column.high > column.low) & ((units < column.low - margin) | (units > column.high + margin))
 
     def observation(self) -> Any:
         """The observation family for these columns: one if they share it, else a `Composite` by column."""

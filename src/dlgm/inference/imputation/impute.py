@@ -89,7 +89,7 @@ def impute(
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}; got {value!r}.")
     chains = min(chains, draws)
-    if draws % chains:
+    if draws % chains and (method != "resample" or model.parameters is not None):
         raise ValueError(f"draws: expected a multiple of the number of chains, {chains}; got {draws}.")
     rows, mask = as_rows(model, rows, mask)
     mask = np.ones(rows.shape, bool) if mask is None else mask

@@ -36,11 +36,15 @@ def pool(
     pairs = [estimate(data) for data in data_sets]
     if len(pairs) < 2:
         raise ValueError(f"pool: expected at least two completed data sets; got {len(pairs)}.")
+    if not isinstance(pairs[0], tuple | list) or len(pairs[0]) != 2:
+        raise ValueError(f"pool: expected `estimate` to return an estimate and its variance; got {pairs[0]!r}.")
     values, variances = (np.asarray(column, float) for column in zip(*pairs, strict=True))
     if values.shape != variances.shape:
         raise ValueError(
             f"pool: expected a variance for every estimate; got shapes {values.shape[1:]} and {variances.shape[1:]}."
         )
+    if not np.isfinite(values).all() or not (variances >= 0).all() or not np.isfinite(variances).all():
+        raise ValueError("pool: expected finite estimates, and variances of at least zero.")
     m = len(pairs)
     mean, within, between = values.mean(0), variances.mean(0), values.var(0, ddof=1)
     extra = (1 + 1 / m) * between

@@ -244,9 +244,9 @@ def test_a_constant_column_does_not_make_others_pile_up():
     frame = pd.DataFrame({"age": rng.integers(18, 80, 300), "same": 2.5, "rare": 0.0})
     frame.loc[:2, "rare"] = [3.5, 8.25, 1.5]
     model = DLGM(latent=1, epochs=0, random_state=0).fit(frame)
-    for ages in (model.sample(1000)["age"], model.impute(frame.assign(age=np.nan)[:20])[3]["age"]):
-        assert ages.between(18, 79).all()
-    assert model.sample(1000)["age"].isin([18, 79]).mean() < 0.1
+    ages = model.sample(1000)["age"]
+    assert ages.between(18, 79).all()
+    assert ages.isin([18, 79]).mean() < 0.1
 
 
 def test_a_loaded_model_answers_as_it_did(tmp_path):

@@ -316,19 +316,6 @@ def test_acceptance_is_one_for_an_exact_posterior():
     assert impute(shifted, rows, draws=20, chains=2, thin=3, key=KEY).acceptance.max() < 0.9
 
 
-def test_draws_beyond_a_range_give_way_to_others_of_their_hole():
-    """The range is 0 to 10: -3 and 14 are replaced by the first and second that are inside, and -0.005 is cut off."""
-    from dlgm.data import Column, Schema
-
-    schema = Schema((Column("a", "real", center=0.0, scale=1.0, low=0.0, high=10.0, dtype="float64"),))
-    drawn = np.array([[-3.0, 2.0, 14.0, -0.005, 6.0]], np.float32)
-    found = _imputation(drawn, [1.0], np.zeros((1, 0)), num_chains=1, observation=Gaussian(1)).in_units(schema)
-    np.testing.assert_allclose(found.values, [[2.0, 2.0, 0.0, 0.0, 6.0]])
-    assert found.means[0] == pytest.approx(2.0)  # of the draws, since the law's is that of the whole line
-    inside = _imputation(drawn[:, 1:2], [1.0], np.zeros((1, 0)), num_chains=1, observation=Gaussian(1))
-    assert inside.in_units(schema).means[0] == 1.0
-
-
 def test_a_truth_at_the_end_of_an_interval_is_covered():
     """Draws that are cut off at 0.3, and a truth that rounding has put just below it."""
     from dlgm.inference import OverImputation

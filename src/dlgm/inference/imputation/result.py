@@ -116,18 +116,13 @@ class Imputation:
     def in_units(self, schema: "Schema") -> "Imputation":
         """The same imputation with cells in the user's units, codes as they are: what means are to be taken of.
 
-        A draw outside of its column's range gives way to another of the same hole, for at the range's end they would
-        pile up. Where that happened, or a column was straightened, the mean is that of the draws, not of their laws.
+        Where a column was straightened, the mean of its draws takes the place of the mean of their laws.
         """
         values, means = self.values.astype(np.float64), self.means.astype(np.float64)
         for i, column in enumerate(schema.columns):
             here = self.holes[:, 1] == i
-            drawn = schema.in_units_of(i, self.values[here], limited=False)
-            beyond = schema.beyond(i, drawn)
-            drawn = _replaced(drawn, beyond)
-            values[here] = drawn if column.low is None else np.clip(drawn, column.low, column.high)
-            bent = beyond.any(axis=1) if column.power is None else np.ones(len(drawn), bool)
-            means[here] = np.where(bent, values[here].mean(axis=1), schema.in_units_of(i, means[here]))
+            values[here] = schema.in_units_of(i, self.values[here])
+            means[here] = values[here].mean(axis=1) if column.power is not None else schema.in_units_of(i, means[here])
         known = np.stack([schema.in_units_of(i, self.rows[:, i], limited=False) for i in range(len(schema.columns))], 1)
         return dataclasses.replace(self, rows=known, values=values, means=means)
 
@@ -223,13 +218,3 @@ class Imputation:
                 values = np.asarray(f(traces))
             found[start : start + cells] = np.where(np.ptp(part, axis=1) == 0, constant, values)
         return found
-
-
-def _replaced(values: Float[np.ndarray, "h s"], bad: Bool[np.ndarray, "h s"]) -> Float[np.ndarray, "h s"]:
-    """Each hole's bad draws replaced by its good ones in turn; all as they are where none is good."""
-    if not bad.any():
-        return values
-    good = np.argsort(bad, axis=1, kind="stable")  # the good ones first
-    number = (~bad).sum(axis=1, keepdims=True)
-    chosen = np.take_along_axis(good, (np.cumsum(bad, axis=1) - 1) % np.maximum(number, 1), axis=1)
-    return np.where(bad & (number > 0), np.take_along_axis(values, chosen, axis=1), values)

@@ -29,7 +29,7 @@ RECIPES: dict[str, Recipe] = {
         },
     ),
     # The row "best" of `dlgm reproduce table1`, the preset of that name, and the models of MNIST in black and white:
-    # gates, both layers of latents at T_0, and images that are moved, without which it overfits by five nats.
+    # gates, both layers of latents at T_0, and images that are moved, without which it overfits.
     "best": Recipe(
         {"latent": (50, 50), "hidden": (400, 400), "structure": "directed", "nonlinearity": "gated", "skip": True},
         {

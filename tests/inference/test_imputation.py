@@ -217,3 +217,12 @@ def test_chains_that_have_not_mixed_are_pointed_out():
     with pytest.warns(UserWarning, match=r"R-hat is above 1.32 in \d+ of 15 holes"):
         found = impute(stuck.model, row, draws=40, chains=4, warm_up=0, thin=1, key=KEY)
     assert np.nanmax(found.r_hat()) > 1.1
+
+
+@pytest.mark.parametrize("method", ["chain", "metropolis"])
+def test_means_are_over_every_step(method):
+    """300 copies of a row, one draw each: a mean of 40 steps varies less than half as much as that of a single one."""
+    rows = _with_holes(ROWS[0], 300)
+    asked: dict[str, Any] = {"method": method, "draws": 1, "chains": 1, "warm_up": 5, "key": KEY}
+    one, many = (impute(FA.model(), rows, thin=thin, **asked).means.reshape(300, 2).var(0) for thin in (1, 40))
+    np.testing.assert_array_less(many, 0.5 * one)

@@ -243,3 +243,16 @@ def test_history_of_a_resumed_run_is_whole(tmp_path):
     checkpoints, history = histories(resume=True)
     fitted = train(checkpoints, [history])
     assert [json.loads(line) for line in history.path.read_text().splitlines()] == fitted.history
+
+
+def test_a_checkpoint_from_before_a_setting_existed_is_resumed(tmp_path, uninterrupted):
+    """What the run did not know had its default: here `move`, taken out of the checkpoint's description."""
+    from dlgm.tensorfile import read_tensors, write_tensors
+
+    stopped_after(tmp_path, 5, every=1e9)
+    (path,) = tmp_path.glob("*.checkpoint")
+    tensors, described = read_tensors(path)
+    run = json.loads(described["run"])
+    assert run.pop("move") == 0
+    write_tensors(path, tensors, {**described, "run": json.dumps(run)})
+    assert told(train(Checkpoints(tmp_path, resume=True))) == uninterrupted

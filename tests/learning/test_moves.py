@@ -118,3 +118,18 @@ def test_images_are_squares_unless_told():
 def test_a_config_from_a_file_is_the_same():
     config = TrainingConfig(move=1, image=(4, 5))
     assert TrainingConfig.from_dict({**config.to_dict(), "image": [4, 5]}) == config
+
+
+def test_patience_waits_until_no_image_is_moved():
+    """A judge who likes every model less than the one before: 10 epochs, patience 1, images moved for 8 of them."""
+    rows = np.zeros((60, 9), np.uint8)
+    model = ModelConfig(make_observation("bernoulli", columns=9).config(), latent=(1,), hidden=())
+    settings: dict[str, Any] = {"epochs": 10, "batch_size": 20, "warm_up": 0.0, "patience": 1}
+
+    def epochs(**more):
+        scores = iter(range(0, -100, -1))
+        fitted = fit(model, rows, judge=lambda _: next(scores), config=TrainingConfig(**settings, **more))
+        return len(fitted.history)
+
+    assert epochs() == 1
+    assert epochs(move=1) == 9

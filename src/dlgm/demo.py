@@ -68,7 +68,7 @@ def run(
     shown = data.test[:10]
     mask = np.ones_like(shown, bool)
     mask.reshape(-1, 8, 8)[:, 4:] = False  # the lower half is hidden
-    filled = impute(model, shown, mask, draws=100, thin=400, key=keys["fill"])
+    filled = impute(model, shown, mask, draws=100, thin=1000, key=keys["fill"])
     drawn = sample(model, 36, key=keys["draw"])
     images = (-1, *data.shape)
     pictures = {

@@ -36,10 +36,10 @@ def test_numbers_are_covered_as_often_as_is_said(scores, num_points):
     assert of_column(scores, narrow, points, "number")["coverage"] < 0.75
 
 
-@pytest.mark.parametrize("kind", ["ordinal", "category"])
+@pytest.mark.parametrize("kind", ["ordinal", "category", "number"])
 @pytest.mark.parametrize("counts", [(5, 4, 3, 1), (1, 6, 6, 0), (13, 0, 0, 0), (4, 3, 3, 3)])
-def test_codes_are_covered_as_often_as_is_said(scores, kind, counts):
-    """Exactly, however few codes there are: draws in the truth's own proportions, the truth each of them in turn."""
+def test_lumps_are_covered_as_often_as_is_said(scores, kind, counts):
+    """Exactly, however few values there are: draws in the truth's own proportions, the truth each of them in turn."""
     codes = np.repeat(np.arange(4), counts)
     draws = np.tile(codes[:, None], (1, len(codes)))
     assert of_column(scores, draws, codes, kind, 4)["coverage"] == pytest.approx(0.9)
@@ -48,7 +48,7 @@ def test_codes_are_covered_as_often_as_is_said(scores, kind, counts):
 def test_codes_at_the_edge_count_in_part(scores):
     """Shares 0.2, 0.7, 0, 0.1: the middle 90 % holds 15 of the 20 % of code 0, and 5 of the 10 % of code 3."""
     draws = np.repeat([0, 1, 3], [4, 14, 2])[:, None]
-    for kind, inside in (("ordinal", (0.75, 1, 1, 0.5)), ("category", (1, 1, 0, 0))):
+    for kind, inside in (("ordinal", (0.75, 1, 1, 0.5)), ("number", (0.75, 1, 1, 0.5)), ("category", (1, 1, 0, 0))):
         for code in range(4):
             assert of_column(scores, draws, [code], kind, 4)["coverage"] == pytest.approx(inside[code])
 

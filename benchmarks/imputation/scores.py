@@ -38,7 +38,8 @@ def of_draws(
 
     Of numbers, an interval lies between order statistics at 5 and 95 % of one more than the number of draws. Of ordered
     codes it is the middle 90 % of the draws' distribution, and of categories its most probable 90 %; since these come
-    in lumps, a code at the edge counts as inside with the share of its probability that is. CRPS is in standard
+    in lumps, a code at the edge counts as inside with the share of its probability that is, and so does a number that
+    draws are equal to (most gains of capital are zero). CRPS is in standard
     deviations of the column, of categories half the Brier score. The log score is of a Gaussian with the draws' mean
     and standard deviation, no cell below -20, or the log of the code's share of the draws, each code counted half a
     time more.
@@ -84,7 +85,12 @@ def _column(
         at = float(np.clip(share * (s + 1) - 1, 0, s - 1))
         low = int(at)
         ends.append(ordered[low] + (at - low) * (ordered[min(low + 1, s - 1)] - ordered[low]))
-    inside = (truth >= ends[0]) & (truth <= ends[1])
+    equal = (draws == truth).mean(axis=0)
+    inside = np.where(
+        equal > 0,
+        _share_between((draws < truth).mean(axis=0), equal, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)),
+        (truth >= ends[0]) & (truth <= ends[1]),
+    )
     scale = scale or 1.0
     mean, deviation = draws.mean(axis=0) / scale, np.maximum(draws.std(axis=0, ddof=1) / scale, 1e-3)
     log_score = -0.5 * ((truth / scale - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
@@ -103,6 +109,10 @@ def _part_inside(ranks: np.ndarray, shares: np.ndarray, truth: np.ndarray, ends:
     own = np.take_along_axis(ranks, truth.astype(int)[:, None], axis=1)
     below = np.sum(shares, axis=1, where=ranks < own)
     mass = np.take_along_axis(shares, truth.astype(int)[:, None], axis=1)[:, 0]
-    part = np.clip(below + mass, *ends) - np.clip(below, *ends)
-    at_point = (below >= ends[0]) & (below <= ends[1])  # a code that was never drawn
-    return np.where(mass > 0, part / np.where(mass > 0, mass, 1.0), at_point & (below > ends[0]) & (below < ends[1]))
+    never_drawn = (below > ends[0]) & (below < ends[1])
+    return np.where(mass > 0, _share_between(below, mass, ends), never_drawn)
+
+
+def _share_between(below: np.ndarray, mass: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
+    """Which part of a lump of probability, with so much below it, lies between two quantiles."""
+    return (np.clip(below + mass, *ends) - np.clip(below, *ends)) / np.where(mass > 0, mass, 1.0)

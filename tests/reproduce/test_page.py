@@ -12,6 +12,8 @@ def test_sections_are_replaced_and_the_rest_is_left_alone(tmp_path):
     assert before.startswith("# Results\n\nA word by hand.\n\n<!-- written by `dlgm reproduce one` -->\n\nfirst\n\n")
     put_section(page, "one", "second")
     assert page.read_text() == before.replace("first", "second")
+    put_section(page, "three", "last", by="a script")
+    assert page.read_text().endswith("<!-- written by `a script` -->\n\nlast\n\n<!-- end of three -->\n")
 
 
 def test_a_section_without_an_end_is_refused(tmp_path):

@@ -9,9 +9,12 @@ from typing import Any
 from dlgm.files import write_atomically
 
 
-def put_section(page: Path, name: str, text: str) -> None:
-    """Put `text` between the marks of section `name`, in place of what was there; at the end, if there are none."""
-    begin, end = f"<!-- written by `dlgm reproduce {name}` -->", f"<!-- end of {name} -->"
+def put_section(page: Path, name: str, text: str, *, by: str | None = None) -> None:
+    """Put `text` between the marks of section `name`, in place of what was there; at the end, if there are none.
+
+    The marks name the command that wrote it, `by`: one of `dlgm reproduce`, unless another is given.
+    """
+    begin, end = f"<!-- written by `{by or f'dlgm reproduce {name}'}` -->", f"<!-- end of {name} -->"
     written = f"{begin}\n\n{text.strip()}\n\n{end}"
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     before, mark, rest = old.partition(begin)

@@ -52,6 +52,33 @@ def test_colours_move_together():
     assert [(i, j) for i, j in places if np.array_equal(found, by_hand(image, i, j))] not in ([], [(0, 0)])
 
 
+def slanted_by_hand(image, down, across):
+    """Lines moved one after another: those across by `across` for each line from the middle, then those down."""
+    height, width = image.shape
+    found = np.full(image.shape, np.nan)
+    for i in range(height):
+        for j in range(width):
+            to = j + round(across * (i - (height - 1) / 2))
+            at = i + round(down * (to - (width - 1) / 2))
+            found[i, j] = image[min(max(at, 0), height - 1), min(max(to, 0), width - 1)]
+    return found
+
+
+def test_slants_move_whole_lines():
+    """Every one of 2,000 slants of a 9 x 9 image is one by hand, and pixels that do not come from an edge are there once."""
+    image = np.arange(81.0).reshape(9, 9)
+    rows = jnp.asarray(np.repeat(image.reshape(1, -1), 2_000, axis=0))
+    found = np.asarray(moved(rows, (9, 9), furthest=0, steepest=0.3, share=1.0, key=jax.random.key(0)))
+    steps = np.linspace(-0.3, 0.3, 61)
+    known = {tuple(slanted_by_hand(image, i, j).ravel()) for i in steps for j in steps}
+    kinds = {tuple(kind) for kind in found}
+    assert kinds <= known
+    assert len(kinds) > 20
+    inner = image[2:-2, 2:-2].ravel()
+    assert all(np.isin(found, pixel).sum(axis=1).max() == 1 for pixel in inner)
+    assert moved(rows[:1], (9, 9), furthest=0, steepest=0.3, share=0.0, key=jax.random.key(0)).tolist() == rows[:1].tolist()
+
+
 def test_the_share_falls_to_none():
     config = TrainingConfig(epochs=10, move=1, move_until=0.5, image=(2, 2))
     shares = [float(config.share_moved(jnp.asarray(float(step)), 100)) for step in (0, 25, 50, 100)]
@@ -87,6 +114,7 @@ def test_holes_move_with_their_pixels():
     ("settings", "words"),
     [
         ({"image": (4, 5, 0)}, r"image: expected height and width, and perhaps a number of colours.*got \(4, 5, 0\)"),
+        ({"slant": 1.5}, "slant: expected pixels for each pixel, at least 0 and less than 1; got 1.5"),
         ({"move": -1}, "move: expected a whole number of at least 0; got -1"),
         ({"move": 1, "image": (4, 5), "move_until": 0.0}, "move_until: expected a share of the epochs, above 0; got 0"),
     ],

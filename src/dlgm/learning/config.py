@@ -62,6 +62,7 @@ class TrainingConfig:
     # Pixels by which images are moved at random along both axes: all of them at first, none at last. Pixels must share
     # their units: bits, bytes, or numbers that were scaled together.
     move: int = 0
+    slant: float = 0.0  # by how much they are slanted at most, both ways: pixels across for each down, and down for across
     move_until: float = 0.8  # share of the epochs after which none is moved
     image: Sequence[int] | None = None  # a row's height, width, and perhaps colours. None: it is a square, for `move`
     seed: int = 0
@@ -98,6 +99,8 @@ class TrainingConfig:
             raise ValueError(f"clip: expected a norm of at least 0; got {self.clip!r}.")
         if not 0 < self.parameter_weight < float("inf"):
             raise ValueError(f"parameter_weight: expected a positive number; got {self.parameter_weight!r}.")
+        if not 0 <= self.slant < 1:
+            raise ValueError(f"slant: expected pixels for each pixel, at least 0 and less than 1; got {self.slant!r}.")
         if not 0 < self.move_until <= 1:
             raise ValueError(f"move_until: expected a share of the epochs, above 0; got {self.move_until!r}.")
         if self.image is not None:
@@ -118,7 +121,7 @@ class TrainingConfig:
 
     def check_for(self, family: str, columns: int, *, validated: bool) -> None:
         """Refuse settings that do not go with the data."""
-        if self.move:
+        if self.moves:
             self.image_of(columns)
         if self.patience and not validated:
             raise ValueError("patience: early stopping needs validation rows; pass `valid`, or set patience to 0.")
@@ -126,6 +129,11 @@ class TrainingConfig:
             raise ValueError(
                 f"bit_flip: only binary rows have bits to flip; the family is {family}. Use gaussian_noise."
             )
+
+    @property
+    def moves(self) -> bool:
+        """Whether images are moved or slanted."""
+        return bool(self.move or self.slant)
 
     def image_of(self, columns: int) -> tuple[int, ...]:
         """The shape in which rows of so many columns are images."""

@@ -189,7 +189,8 @@ def make_run(
         share, key = config.share_moved(number.astype(jnp.float32), num_steps), jax.random.fold_in(moves, number)
 
         def move(cells: Shaped[Array, "b x"]) -> Shaped[Array, "b x"]:
-            return moved(cells, config.image_of(cells.shape[1]), furthest=config.move, share=share, key=key)
+            image = config.image_of(cells.shape[1])
+            return moved(cells, image, furthest=config.move, steepest=config.slant, share=share, key=key)
 
         return move(rows), None if mask is None else move(mask)
 
@@ -198,7 +199,7 @@ def make_run(
 
         def one(state: State) -> State:
             rows, mask = batches.batch(state.step % steps_per_epoch)
-            if config.move:
+            if config.moves:
                 rows, mask = moved_batch(rows, mask, state.step, moves)
             rows, mask = jax.lax.with_sharding_constraint((rows, mask), over_rows(mesh))
             return step(state, rows.astype(jnp.float32), mask, noises)

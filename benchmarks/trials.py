@@ -4,9 +4,9 @@
     python benchmarks/trials.py weighted --row best --start out/trials/wider.dlgm \
         --training '{"objective": "importance-weighted", "epochs": 20}'
 
-A trial is a row of `dlgm reproduce table1` with changes, or, with --start, a trained model that is trained further. What
-it found is a line of docs/trials.jsonl, and the section of docs/results.md is written anew from all of these. A trial
-that is there is not run again; one that was cut short goes on.
+A trial is a row of `dlgm reproduce table1` with changes, or, with --start, a trained model that is trained further.
+What it found is a line of docs/trials.jsonl, and the section of docs/results.md is written anew from all of these. A
+trial that is there is not run again; one that was cut short goes on.
 """
 
 import argparse

@@ -186,6 +186,23 @@ def test_tiny_tables_are_no_trouble(shape):
     assert np.isfinite(filled).all()
 
 
+def test_few_fractions_are_drawn_as_they_are_and_filled_by_their_mean():
+    rng = np.random.default_rng(0)
+    values = np.array([-0.75, 0.1, 2.6])
+    X = pd.DataFrame({"few": values[rng.integers(0, 3, 120)], "b": rng.normal(size=120)})
+    holes = X.assign(few=X["few"].where(np.arange(120) % 4 > 0))
+    drawn = DLGMImputer(fill="draw", **QUICK).fit_transform(holes)
+    assert drawn["few"].isin(values).all()
+    best = DLGMImputer(draws=20, **QUICK).fit(holes)
+    filled = best.transform(holes)["few"][::4]
+    assert filled.between(-0.75, 2.6).all()
+    assert not filled.isin(values).any()  # a mean, such as that of any other column of numbers
+    # A value never seen at fit stays, and the row's other holes are filled without it.
+    new = best.transform(pd.DataFrame({"few": [0.2, np.nan], "b": [np.nan, 0.0]}))
+    assert new["few"][0] == 0.2
+    assert new.notna().all(axis=None)
+
+
 def test_constant_columns_are_filled_with_their_value():
     X = pd.DataFrame({"a": [3.0, 3.0, np.nan, 3.0] * 5, "b": np.arange(20.0)})
     filled = DLGMImputer(draws=10, **QUICK).fit_transform(X)

@@ -149,7 +149,13 @@ class TableImputation:
 
     def mean(self) -> pd.DataFrame:
         """Each cell's mean; of categories, the most probable one."""
-        return self.completed(np.where(self._unordered(), self.numbers.best(), self.numbers.mean()), rounded=False)
+        means = np.where(self._unordered(), self.numbers.best(), self.numbers.mean())
+        for i in np.flatnonzero(self._codes_of_numbers()):
+            # Of the numbers themselves, which need not be equally far apart: as a place between their codes.
+            own = np.asarray(self.schema.columns[i].categories, np.float64)
+            shares = self.numbers.probabilities(int(i))[:, : len(own)]
+            means[:, i] = np.interp(shares @ own / shares.sum(axis=1), own, np.arange(len(own)))
+        return self.completed(means, rounded=False)
 
     def median(self) -> pd.DataFrame:
         """Each cell's median; of categories, the most probable one."""
@@ -174,7 +180,7 @@ class TableImputation:
                 f"probabilities: expected the name of a column; got {name!r}.{closest(name, self.schema.names)}"
             )
         column = self.schema.columns[self.schema.names.index(name)]
-        if column.categories is None:
+        if column.categories is None or column.is_fractional:
             raise ValueError(f"probabilities: column {name!r} holds numbers; expected a column of categories.")
         found = self.numbers.probabilities(self.schema.names.index(name))
         return pd.DataFrame(found[:, : len(column.categories)], self.frame.index, list(column.categories))
@@ -191,15 +197,19 @@ class TableImputation:
     def _unordered(self) -> Bool[np.ndarray, " x"]:
         return np.array([c.kind == "categorical" or _is_text(c.categories) for c in self.schema.columns])
 
+    def _codes_of_numbers(self) -> Bool[np.ndarray, " x"]:
+        """Columns whose codes stand for numbers in order."""
+        columns = self.schema.columns
+        coded = np.array([c.categories is not None and not c.is_fractional for c in columns])
+        return coded & ~self._unordered()
+
     def _numbers(self, values: Float[np.ndarray, "n x"]) -> Float[np.ndarray, "n x"]:
         """Codes as the numbers that they stand for, and NaN if that is none."""
         numbers = np.array(values, np.float64)
-        for i, (column, unordered) in enumerate(zip(self.schema.columns, self._unordered(), strict=True)):
-            if unordered:
-                numbers[:, i] = np.nan
-            elif column.categories is not None:
-                places = np.arange(len(column.categories))
-                numbers[:, i] = np.interp(numbers[:, i], places, np.asarray(column.categories, np.float64))
+        numbers[:, self._unordered()] = np.nan
+        for i in np.flatnonzero(self._codes_of_numbers()):
+            own = np.asarray(self.schema.columns[i].categories, np.float64)
+            numbers[:, i] = np.interp(numbers[:, i], np.arange(len(own)), own)
         return numbers
 
     def _with_observed(self, values: Float[np.ndarray, "n x"]) -> pd.DataFrame:

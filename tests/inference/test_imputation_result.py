@@ -5,8 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
+from dlgm.data import infer_schema
 from dlgm.inference import Imputation, denoise, impute, over_impute
 from dlgm.model import (
     Bernoulli,
@@ -77,6 +79,39 @@ def test_binary_columns_need_no_probabilities_of_their_own():
     binary = _imputation(np.ones((2, 4)), [0.25, 0.75], np.zeros((2, 0)), observation=Bernoulli(2))
     np.testing.assert_allclose(binary.probabilities(1), [[0.25, 0.75], [0.0, 1.0]])
     np.testing.assert_array_equal(binary.best()[0], [0, 1])
+
+
+def test_codes_of_fractions_are_numbers_in_their_units():
+    """Three values that are not equally far apart, and two: means by hand, draws among the values."""
+    few, two = (-0.5, 0.25, 4.0), (1.5, 2.5)
+    frame = pd.DataFrame({"few": [*few] * 20, "two": [*two] * 30})
+    schema = infer_schema(frame)
+    assert [column.is_fractional for column in schema.columns] == [True, True]
+    encoded, _ = schema.encode(frame)
+    np.testing.assert_array_equal(encoded[:3], [[0, 0], [1, 1], [2, 0]])
+    pd.testing.assert_frame_equal(schema.decode(encoded), frame)
+    drawn = np.stack([np.arange(39) % 3, np.arange(39) % 2])
+    codes = _imputation(
+        drawn,
+        [1.3, 0.25],
+        [[0.1, 0.5, 0.4], [0.75, 0.25, 0]],
+        1,
+        Composite([(Ordinal(1, 3), (0,)), (Bernoulli(1), (1,))]),
+    )
+    found = codes.in_units(schema)
+    means = [0.1 * -0.5 + 0.5 * 0.25 + 0.4 * 4.0, 0.75 * 1.5 + 0.25 * 2.5]
+    np.testing.assert_allclose(found.mean(), [means, [0.25, 2.5]], rtol=1e-6)
+    np.testing.assert_allclose(found.best(), found.mean())
+    np.testing.assert_array_equal(found.values, [np.take(few, drawn[0]), np.take(two, drawn[1])])
+    np.testing.assert_array_equal(found.median()[0], [0.25, 1.5])
+    low, high = found.interval(0.9)
+    np.testing.assert_array_equal([low[0], high[0]], [[-0.5, 1.5], [4.0, 2.5]])
+    assert found.levels.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="column 0 holds numbers"):
+        found.probabilities(0)
+    # Categories that the user has made such stay categories.
+    declared = infer_schema(pd.DataFrame({"c": pd.Categorical([0.5, 2.5, 1.0], ordered=True)}))
+    assert not declared.columns[0].is_fractional
 
 
 def test_what_cannot_be_answered_is_refused():

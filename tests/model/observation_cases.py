@@ -94,13 +94,14 @@ def categorical(family, v, outputs):
 
 
 def ordinal(family, v, outputs):
-    steps = np.cumsum(np.exp(leaf(family.log_gaps)), axis=1)
-    cutpoints = np.concatenate([np.zeros((X, 1)), steps], axis=1)
-    cutpoints -= cutpoints.mean(axis=1, keepdims=True)
-    infinity = np.full((X, 1), np.inf)
-    edges = np.concatenate([-infinity, cutpoints, infinity], axis=1)
-    code = np.asarray(v, int)
-    return log_interval(edges[np.arange(X), code] - outputs, edges[np.arange(X), code + 1] - outputs)
+    edges = np.full((X, max(family.levels) + 1), np.inf)
+    edges[:, 0] = -np.inf
+    for i, (number, log_gaps) in enumerate(zip(family.levels, leaf(family.log_gaps), strict=True)):
+        cutpoints = np.concatenate([[0.0], np.cumsum(np.exp(log_gaps[: number - 2]))])
+        edges[i, 1:number] = cutpoints - cutpoints.mean()
+    code = np.minimum(np.asarray(v, int), np.array(family.levels) - 1)
+    log_p = log_interval(edges[np.arange(X), code] - outputs, edges[np.arange(X), code + 1] - outputs)
+    return np.where(v == code, log_p, -np.inf)
 
 
 def poisson(family, v, outputs):
@@ -191,6 +192,13 @@ CASES = [
         lambda rng, n: 1.0 * (rng.random((n, X)) < 0.3),
         ordinal,
         LEVELS[:2],
+    ),
+    Case(
+        "ordinal of several lengths",
+        lambda: Ordinal(X, num_classes=(5, 2, 3)),
+        lambda rng, n: codes(rng, n) % (5, 2, 3),
+        ordinal,
+        LEVELS[:5],
     ),
     Case("poisson", lambda: Poisson(X), lambda rng, n: rng.poisson([0.3, 2, 30], (n, X)), poisson, np.arange(300.0)),
     Case(

@@ -219,13 +219,13 @@ def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", le
     from dlgm.inference import OverImputation
 
     described: dict[str, Any] = {"cells": int(hidden.sum())}
-    best, is_code = found.best(), np.asarray(found.observation.levels) > 0
+    best, is_code = found.best(), found.levels > 0
     codes, numbers = hidden & is_code, hidden & ~is_code
     if codes.any():
         described["share of wrong codes"] = float(np.mean(best[codes] != truth[codes]))
         sure = [_probability_of(found, best, int(i))[codes[:, i]] for i in np.flatnonzero(is_code)]
         described["as the model expects"] = float(1 - np.mean(np.concatenate(sure)))
-    if codes.any() and max(found.observation.levels) == 2:
+    if codes.any() and max(found.levels) == 2:
         hits = np.sum(best[codes] * truth[codes])
         described["F1 of ones"] = float(2 * hits / max(np.sum(best[codes]) + np.sum(truth[codes]), 1))
     if numbers.any():
@@ -307,10 +307,6 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     low, high = found.interval(level)
     found_best = found.best()
     tables = {"best": found_best, "mean": found.mean(), "low": low, "high": high}
-    observation = found.observation
-    unordered = np.array(
-        [f == "mode" and n > 2 for f, n in zip(observation.best_fills, observation.levels, strict=True)]
-    )
     if part.schema is not None:
         # Means and ends of intervals stay between the values that a cell can have.
         frames = {name: part.schema.to_frame(np.nan_to_num(t), rounded=name == "best") for name, t in tables.items()}
@@ -319,9 +315,9 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     columns: dict[str, Any] = {"row": row, "column": names[column]}
     for name, table in tables.items():
         values = np.asarray(table, object)[holes]
-        columns[name] = values if name == "best" else np.where(unordered[column], None, values)
+        columns[name] = values if name == "best" else np.where(found.unordered[column], None, values)
     certainty = np.full(len(row), np.nan)
-    for i in np.flatnonzero(np.asarray(observation.levels) > 0):
+    for i in np.flatnonzero(found.levels > 0):
         certainty[column == i] = _probability_of(found, found_best, int(i))[holes[:, i]]
     columns["probability_of_best"] = certainty
     columns["r_hat"] = found.r_hat()[holes]

@@ -62,7 +62,7 @@ class TrainingConfig:
     # Pixels by which images are moved at random along both axes: all of them at first, none at last. Pixels must share
     # their units: bits, bytes, or numbers that were scaled together.
     move: int = 0
-    slant: float = 0.0  # by how much they are slanted at most, both ways: pixels across for each down, and down for across
+    slant: float = 0.0  # pixels by which lines are moved for each line from the middle, across and down, at most
     move_until: float = 0.8  # share of the epochs after which none is moved
     image: Sequence[int] | None = None  # a row's height, width, and perhaps colours. None: it is a square, for `move`
     seed: int = 0

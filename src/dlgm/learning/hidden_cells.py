@@ -5,6 +5,7 @@ and do: the model learns from the others, and is judged by what it expects in th
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -84,7 +85,7 @@ class HiddenCells:
             here = self._cells[:, 1] == i
             if here.any():
                 judged = _brier if best == "mode" and levels > 2 else _squared
-                own = (lambda v: v) if levels else (lambda v, i=i: self._units(i, v))
+                own = partial(self._units, i)
                 errors[here] = judged(own(values[:, here]), weights[:, here], own(self._true[here]), own(self._seen[i]))
         return float(errors.mean())
 

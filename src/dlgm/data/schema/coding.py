@@ -75,7 +75,7 @@ def decode_column(
 
 
 def as_cells(column: Column, v: Float[np.ndarray, " n"], observed: Bool[np.ndarray, " n"] | None, rounded: bool) -> Any:
-    """Numbers in the user's units (codes, where there are categories) as a pandas column of the user's dtype.
+    """Numbers in the user's units (codes, where `in_units` has left them) as a pandas column of the user's dtype.
 
     There are holes where `observed` is false. With `rounded` false, numbers stay between the values the column can
     hold: means, say.
@@ -83,7 +83,7 @@ def as_cells(column: Column, v: Float[np.ndarray, " n"], observed: Bool[np.ndarr
     import pandas as pd
 
     holes = np.zeros(len(v), bool) if observed is None else ~observed
-    dtype, categories = column.dtype or "float64", column.categories
+    dtype, categories = column.dtype or "float64", None if column.is_fractional else column.categories
     if categories is not None and not (rounded or isinstance(categories[0], str) or column.kind == "categorical"):
         v = np.interp(v, np.arange(len(categories)), np.asarray(categories, np.float64))
     elif categories is not None:
@@ -97,8 +97,10 @@ def as_cells(column: Column, v: Float[np.ndarray, " n"], observed: Bool[np.ndarr
 
 
 def in_units(column: Column, y: Num[np.ndarray, "..."], limited: bool) -> Float[np.ndarray, "..."]:
-    """A model's numbers in the user's units; codes as they are."""
+    """A model's numbers in the user's units; codes as they are, unless they stand for numbers that are not whole."""
     y = y.astype(np.float64)
+    if column.is_fractional:
+        return np.interp(y, np.arange(len(column.categories or ())), np.asarray(column.categories, np.float64))
     if column.kind in CODED:
         return y
     if column.power is not None:

@@ -86,6 +86,17 @@ class Column:
             self.scale if self.kind in ("real", "positive") else 0,
         )
 
+    @property
+    def is_fractional(self) -> bool:
+        """Whether the categories are but the few values of a column of numbers, not all whole.
+
+        It is a column of numbers to the user: its mean is a fill, where the mean of two categories is not.
+        """
+        if self.kind not in ("binary", "ordinal") or not re.match(r"(f|F)loat|double", self.dtype or ""):
+            return False
+        numbers = [value for value in self.categories or () if not isinstance(value, str)]
+        return any(value % 1 for value in numbers) and numbers == sorted(numbers)
+
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise self.wrong(f"expected a kind: {', '.join(KINDS)}; got {self.kind!r}.{closest(self.kind, KINDS)}")

@@ -13,6 +13,7 @@ from dlgm.data.schema.shape import best_power, straighten
 
 FEW_NUMBERS = 20  # as many different whole numbers, at most, are an ordinal column
 TIMES_SEEN = 5  # if each is seen as often as that on average
+TIMES_SEEN_FRACTION = 20  # the same of numbers that are not whole: what lies between them is a number as well
 MANY_TEXTS = 100  # more different texts than that are no categories
 LARGEST_COUNT = 10_000  # float32 has no digits left for the likelihood of larger ones: they are real numbers
 WIDE = 1.5  # counts whose variance is so many times their mean vary more than a Poisson law has it
@@ -35,7 +36,9 @@ def kind_of(cells: Cells) -> str:
          should be typed as categorical by the user;
        - none below zero, none above 10,000, and a variance of at least half the mean: count. (A year, say, varies
          less.)
-    4. Other numbers: positive if all are above zero and the largest is at least twice the smallest, else real (and
+    4. Other numbers of 2 to 20 different values, each seen 20 times on average, unless they are all but constant:
+       binary or ordinal as well. (Counts that were divided by something; ratings that were averaged.)
+    5. The rest: positive if all are above zero and the largest is at least twice the smallest, else real (and
        Student's t, with its heavy tails, if they are all but constant).
     """
     seen = cells.seen
@@ -45,14 +48,13 @@ def kind_of(cells: Cells) -> str:
         return "binary"
     if cells.is_text:
         return _kind_of_texts(cells)
-    if not (seen == np.floor(seen)).all():
-        return _kind_of_numbers(seen)
     if ((seen == 0) | (seen == 1)).all():
         return "binary"
-    distinct = len(np.unique(seen))
-    if 2 <= distinct <= FEW_NUMBERS and len(seen) >= TIMES_SEEN * distinct:
+    distinct, is_whole = len(np.unique(seen)), bool((seen == np.floor(seen)).all())
+    often = TIMES_SEEN if is_whole else TIMES_SEEN_FRACTION
+    if 2 <= distinct <= FEW_NUMBERS and len(seen) >= often * distinct and (is_whole or not is_all_but_constant(seen)):
         return "binary" if distinct == 2 else "ordinal"
-    if distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
+    if is_whole and distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
         return "count"
     return _kind_of_numbers(seen)
 

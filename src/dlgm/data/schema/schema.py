@@ -168,15 +168,18 @@ class Schema:
         """The observation family for these columns: one if they share it, else a `Composite` by column."""
         from dlgm.model import Composite, make_observation  # data is read without the rest; only this needs it
 
+        # Columns of one family are together, ordered codes of all lengths too; categories by their number. A column
+        # with a single category has room for a second: the families need two.
         places: dict[tuple[str | None, int], list[int]] = {}
         for i, column in enumerate(self.columns):
-            # A column with a single category has room for a second: the families need two.
-            classes = max(2, len(column.categories or ())) if column.kind in ("categorical", "ordinal") else 0
-            places.setdefault((column.family, classes), []).append(i)
-        parts = [
-            (make_observation(family, len(at), **({"num_classes": classes} if classes else {})), at)
-            for (family, classes), at in places.items()
-        ]
+            kinds = len(column.categories or ()) if column.kind == "categorical" else 0
+            places.setdefault((column.family, kinds), []).append(i)
+        parts = []
+        for (family, _), at in places.items():
+            each = [max(2, len(self.columns[i].categories or ())) for i in at]
+            classes: Any = each[0] if len(set(each)) == 1 else each
+            codes = {"num_classes": classes} if family in ("categorical", "ordinal") else {}
+            parts.append((make_observation(family, len(at), **codes), at))
         return parts[0][0] if len(parts) == 1 else Composite(parts)
 
     def with_family(self, family: str) -> "Schema":

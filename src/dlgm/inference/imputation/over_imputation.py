@@ -34,13 +34,9 @@ class OverImputation:
         some = self.hidden.any(axis=0)
         slack[some] = 1e-6 * np.nanmax(np.abs(known[:, some]), axis=0)
         inside = (low - slack <= self.truth) & (self.truth <= high + slack)
-        for column, (levels, fill) in enumerate(
-            zip(self.imputation.observation.levels, self.imputation.observation.best_fills, strict=True)
-        ):
-            if levels > 2 and fill == "mode":
-                inside[:, column] = _among_the_likely(
-                    self.imputation.probabilities(column), self.truth[:, column], self.level
-                )
+        for column in np.flatnonzero(self.imputation.unordered):
+            likely = self.imputation.probabilities(int(column))
+            inside[:, column] = _among_the_likely(likely, self.truth[:, column], self.level)
         return inside & self.hidden
 
     def coverage(self) -> tuple[float, float]:

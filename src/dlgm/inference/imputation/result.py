@@ -1,13 +1,13 @@
 """What imputing gives: draws of every hole, and everything that they say."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from dlgm.inference.imputation.pooling import Pooled, pool
 from dlgm.model import AbstractObservation
@@ -45,6 +45,7 @@ class Imputation:
     acceptance: Float[np.ndarray, " n"] = field(repr=False)  # share of proposals taken, by row; metropolis only
     effective_sample_size: Float[np.ndarray, " n"] = field(repr=False)  # of the weights, by row; resample only
     log_p: Float[np.ndarray, " n"] = field(repr=False)  # log p(v_o), by row; resample only
+    numbers: Bool[np.ndarray, " x"] | None = field(default=None, repr=False)  # codes that `in_units` made numbers of
 
     def __len__(self) -> int:
         return self.values.shape[1]
@@ -94,7 +95,7 @@ class Imputation:
 
     def probabilities(self, column: int) -> Float[np.ndarray, "n c"]:
         """The probability of each code of a column; for cells that were observed, one and zeros."""
-        levels = self.observation.levels[column]
+        levels = self.levels[column]
         if not levels:
             raise ValueError(f"probabilities: column {column} holds numbers; expected a column of codes.")
         here = self.holes[:, 1] == column
@@ -108,13 +109,13 @@ class Imputation:
 
     def best(self) -> Float[np.ndarray, "n x"]:
         """One fill a hole: the mean of numbers, the most probable code, the median of counts and ordered codes."""
-        kinds, whole = np.asarray(self.observation.best_fills), np.asarray(self.observation.whole)
-        means = np.where(whole, np.rint(self.mean()), self.mean())
+        kinds = self.best_fills
+        means = np.where(self.whole, np.rint(self.mean()), self.mean())
         modes = self._completed(self._modes())
         return np.select([kinds == "mode", kinds == "median"], [modes, self.median()], means)
 
     def in_units(self, schema: "Schema") -> "Imputation":
-        """The same imputation with cells in the user's units, codes as they are: what means are to be taken of.
+        """The same imputation with cells in the user's units, what means are to be taken of; other codes as they are.
 
         Where a column was straightened, the mean of its draws takes the place of the mean of their laws.
         """
@@ -122,9 +123,16 @@ class Imputation:
         for i, column in enumerate(schema.columns):
             here = self.holes[:, 1] == i
             values[here] = schema.in_units_of(i, self.values[here])
-            means[here] = values[here].mean(axis=1) if column.power is not None else schema.in_units_of(i, means[here])
+            if column.is_fractional:
+                shares = self.probabilities(i)[~self.mask[:, i]]
+                means[here] = shares @ schema.in_units_of(i, np.arange(shares.shape[1]))
+            elif column.power is not None:
+                means[here] = values[here].mean(axis=1)
+            else:
+                means[here] = schema.in_units_of(i, means[here])
         known = np.stack([schema.in_units_of(i, self.rows[:, i], limited=False) for i in range(len(schema.columns))], 1)
-        return dataclasses.replace(self, rows=known, values=values, means=means)
+        numbers = np.array([column.is_fractional for column in schema.columns])
+        return dataclasses.replace(self, rows=known, values=values, means=means, numbers=numbers)
 
     def pool(
         self,
@@ -185,6 +193,29 @@ class Imputation:
         return np.argwhere(~self.mask)
 
     @cached_property
+    def levels(self) -> Int[np.ndarray, " x"]:
+        """How many codes each column has; 0 for numbers."""
+        return self._unless_numbers(self.observation.levels, 0)
+
+    @cached_property
+    def best_fills(self) -> Shaped[np.ndarray, " x"]:
+        """Which fill is best for each column: mean, mode or median."""
+        return self._unless_numbers(self.observation.best_fills, "mean")
+
+    @cached_property
+    def whole(self) -> Bool[np.ndarray, " x"]:
+        """Which columns hold whole numbers."""
+        return self._unless_numbers(self.observation.whole, False)
+
+    @cached_property
+    def unordered(self) -> Bool[np.ndarray, " x"]:
+        """Which columns hold categories without an order; two have one, for all that can be said of them."""
+        return (self.best_fills == "mode") & (self.levels > 2)
+
+    def _unless_numbers(self, values: Sequence[Any], otherwise: Any) -> np.ndarray:
+        return np.asarray(values) if self.numbers is None else np.where(self.numbers, otherwise, np.asarray(values))
+
+    @cached_property
     def _ordered(self) -> Float[np.ndarray, "h s"]:
         return np.sort(self.values, axis=1)
 
@@ -195,9 +226,7 @@ class Imputation:
 
     def _of_column(self, kind: str) -> Bool[np.ndarray, " h"]:
         """Which holes are in columns of whole numbers, or of categories without an order."""
-        best, levels = np.asarray(self.observation.best_fills), np.asarray(self.observation.levels)
-        columns = np.asarray(self.observation.whole) if kind == "whole" else (best == "mode") & (levels > 2)
-        return columns[self.holes[:, 1]]
+        return (self.whole if kind == "whole" else self.unordered)[self.holes[:, 1]]
 
     def _modes(self) -> Float[np.ndarray, " h"]:
         if self.class_probabilities.shape[1]:

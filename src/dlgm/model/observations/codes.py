@@ -1,5 +1,6 @@
 """Columns of codes 0 .. C-1: categorical, and ordinal where the order means something."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -9,12 +10,14 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dlgm.model.observations.cells import Cells
 from dlgm.model.observations.logistic_bins import log_above, log_below, log_between
 from dlgm.model.observations.observation import AbstractFamily
 from dlgm.names import require_whole
+
+_NEVER = -1e9  # log-probability of a code that a column does not have; finite, so that no gradient is NaN
 
 
 class CodeLaw(dist.CategoricalLogits):
@@ -26,32 +29,25 @@ class CodeLaw(dist.CategoricalLogits):
 
 
 class AbstractCodes(AbstractFamily):
-    """A family over `num_classes` codes, the same number in every column."""
+    """A family over codes 0 .. C-1."""
 
     placeholder: ClassVar[float] = 0.0
     is_whole: ClassVar[bool] = True
     limits: ClassVar[tuple[float, float]] = (0.0, np.inf)
     advice: ClassVar[str] = "Recode the column, or raise `num_classes`."
     columns: eqx.AbstractVar[int]
-    num_classes: eqx.AbstractVar[int]
-
-    def __check_init__(self) -> None:
-        require_whole(self.name, "num_classes", self.num_classes, 2)
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """The same number of codes in every column."""
-        return (self.num_classes,) * self.columns
 
     def _expected(self) -> str:
-        return f"whole codes 0 to {self.num_classes - 1}"
+        return f"whole codes 0 to {max(self.levels) - 1}"
 
     def _allowed(self, values: np.ndarray) -> np.ndarray:
-        return np.isin(values, np.arange(self.num_classes))
+        return (values >= 0) & (values < np.asarray(self.levels)) & (values == np.floor(values))
 
     def _frequencies(self, cells: Cells) -> Float[np.ndarray, "x c"]:
-        """The share of each code by column, with half a cell added to each: none is zero."""
-        counts = np.stack([cells.total(cells.values == code) for code in range(self.num_classes)], axis=1) + 0.5
+        """The share of each code by column, with half a cell added to each: none is zero that the column can have."""
+        codes = np.arange(max(self.levels))
+        counts = np.stack([cells.total(cells.values == code) for code in codes], axis=1) + 0.5
+        counts = np.where(codes < np.asarray(self.levels)[:, None], counts, 0.0)
         return counts / counts.sum(axis=1, keepdims=True)
 
 
@@ -65,6 +61,14 @@ class Categorical(AbstractCodes):
     best_fill: ClassVar[str] = "mode"
     columns: int = eqx.field(static=True)
     num_classes: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        require_whole(self.name, "num_classes", self.num_classes, 2)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The same number of codes in every column."""
+        return (self.num_classes,) * self.columns
 
     @property
     def num_outputs(self) -> int:
@@ -93,21 +97,35 @@ class Categorical(AbstractCodes):
 class Ordinal(AbstractCodes):
     r"""The cumulative logit model, $P(v_i \le c) = \sigma(k_{ic} - o_i)$ with cutpoints $k_{i0} < k_{i1} < \dots$
 
-    A logistic variable at the location $o_i$ is cut into $C$ intervals. The gaps between cutpoints are trained, one set
-    for each column; their mean is held at zero, since moving them all is what $o_i$ does.
+    A logistic variable at the location $o_i$ is cut into $C_i$ intervals. The gaps between cutpoints are trained, one
+    set for each column; their mean is held at zero, since moving them all is what $o_i$ does.
+
+    **Arguments**
+
+    - `num_classes`: the number of codes, for all columns or for each. Columns that differ in it share one family, since
+      a compiler's time grows with the number of these.
     """
 
     name: ClassVar[str] = "ordinal"
     best_fill: ClassVar[str] = "median"
     columns: int = eqx.field(static=True)
-    num_classes: int = eqx.field(static=True)
-    log_gaps: Float[Array, "x g"]  # log(k_1 - k_0), log(k_2 - k_1), ..; g = C - 2
+    num_classes: int | tuple[int, ...] = eqx.field(static=True)
+    log_gaps: Float[Array, "x g"]  # log(k_1 - k_0), log(k_2 - k_1), ..; g = C - 2, with C the largest of all columns
 
-    def __init__(self, columns: int, num_classes: int) -> None:
+    def __init__(self, columns: int, num_classes: int | Sequence[int]) -> None:
         require_whole(self.name, "columns", columns, 1)
-        require_whole(self.name, "num_classes", num_classes, 2)
-        self.columns, self.num_classes = columns, num_classes
-        self.log_gaps = jnp.zeros((columns, num_classes - 2))
+        each = tuple(num_classes) if isinstance(num_classes, Sequence) else num_classes
+        for number in each if isinstance(each, tuple) else (each,):
+            require_whole(self.name, "num_classes", number, 2)
+        if isinstance(each, tuple) and len(each) != columns:
+            raise ValueError(f"{self.name}: expected `num_classes` of {columns} columns; got {len(each)} numbers.")
+        self.columns, self.num_classes = columns, each
+        self.log_gaps = jnp.zeros((columns, max(self.levels) - 2))
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The number of codes of each column."""
+        return self.num_classes if isinstance(self.num_classes, tuple) else (self.num_classes,) * self.columns
 
     @property
     def num_outputs(self) -> int:
@@ -120,17 +138,24 @@ class Ordinal(AbstractCodes):
         return (1,) * self.columns
 
     @property
+    def _has_edge(self) -> Bool[np.ndarray, "x k"]:
+        """Which cutpoints there are: one fewer than a column has codes."""
+        return np.arange(max(self.levels) - 1) < np.asarray(self.levels)[:, None] - 1
+
+    @property
     def cutpoints(self) -> Float[Array, "x k"]:
-        r"""$k$, of shape `(x, C - 1)`."""
+        r"""$k$, of shape `(x, C - 1)`; infinite for codes that a column does not have."""
         from_first = jnp.pad(jnp.cumsum(jnp.exp(self.log_gaps), axis=1), ((0, 0), (1, 0)))
-        return from_first - from_first.mean(axis=1, keepdims=True)
+        middle = jnp.mean(from_first, axis=1, where=self._has_edge, keepdims=True)
+        return jnp.where(self._has_edge, from_first - middle, jnp.inf)
 
     def _law(self, outputs: Float[Array, " p"]) -> CodeLaw:
         # log P(v = c) is a sum of three terms (logistic_bins); the first and the last code have one edge only.
-        edges = self.cutpoints - outputs[:, None]
-        upper = jnp.pad(log_below(edges), ((0, 0), (0, 1)))
-        lower = jnp.pad(log_above(edges), ((0, 0), (1, 0)))
-        inner = jnp.pad(log_between(jnp.exp(self.log_gaps)), ((0, 0), (1, 1)))
+        has_edge = self._has_edge
+        edges = jnp.where(has_edge, self.cutpoints, 0.0) - outputs[:, None]
+        upper = jnp.pad(jnp.where(has_edge, log_below(edges), 0.0), ((0, 0), (0, 1)))
+        lower = jnp.pad(jnp.where(has_edge, log_above(edges), _NEVER), ((0, 0), (1, 0)))
+        inner = jnp.pad(jnp.where(has_edge[:, 1:], log_between(jnp.exp(self.log_gaps)), 0.0), ((0, 0), (1, 1)))
         return CodeLaw(upper + lower + inner)
 
     def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
@@ -138,10 +163,12 @@ class Ordinal(AbstractCodes):
         return jnp.sum(jax.nn.sigmoid(outputs[:, None] - self.cutpoints), axis=1)
 
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
-        return 2 * v / (self.num_classes - 1) - 1
+        return 2 * v / (np.asarray(self.levels, np.float32) - 1) - 1
 
     def _fit(self, cells: Cells) -> tuple[dict[str, Any], Float[Array, " p"]]:
-        below = np.cumsum(self._frequencies(cells), axis=1)[:, :-1]
+        has_edge = self._has_edge
+        below = np.where(has_edge, np.cumsum(self._frequencies(cells), axis=1)[:, :-1], 0.5)
         cutpoints = np.log(below) - np.log1p(-below)
-        log_gaps = jnp.asarray(np.log(np.diff(cutpoints, axis=1)))
-        return {"log_gaps": log_gaps}, jnp.asarray(-cutpoints.mean(axis=1))
+        gaps = np.where(has_edge[:, 1:], np.diff(cutpoints, axis=1), 1.0)
+        middle = np.mean(cutpoints, axis=1, where=has_edge)
+        return {"log_gaps": jnp.asarray(np.log(gaps))}, jnp.asarray(-middle)

@@ -238,7 +238,8 @@ class AbstractFamily(AbstractObservation):
     def config(self) -> dict[str, Any]:
         """The constructor's arguments: the static fields."""
         static = [f.name for f in dataclasses.fields(self) if f.metadata.get("static", False)]
-        return {"family": self.name} | {name: getattr(self, name) for name in static}
+        values = {name: getattr(self, name) for name in static}
+        return {"family": self.name} | {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def _log_prob(
         self, v: Float[Array, " x"], outputs: Float[Array, " p"], mask: Bool[Array, " x"]

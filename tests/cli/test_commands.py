@@ -69,15 +69,17 @@ def test_the_best_preset_brings_its_training_along(tmp_path):
 
 def test_images_are_moved_where_there_are_images(tmp_path):
     small = ["--latent", "1", "--hidden", "4", "--epochs", "1", "--quiet"]
-    run("fit", "digits", "--move", "1", *small, "--out", tmp_path / "m.dlgm")
-    assert json.loads(run("info", tmp_path / "m.dlgm", "--json"))["training"]["config"]["move"] == 1
+    run("fit", "digits", "--move", "1", "--slant", "0.1", *small, "--out", tmp_path / "m.dlgm")
+    training = json.loads(run("info", tmp_path / "m.dlgm", "--json"))["training"]["config"]
+    assert (training["move"], training["slant"], training["image"]) == (1, 0.1, [8, 8])
     (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(f"{i / 7},{i % 3}" for i in range(40)))
     np.save(tmp_path / "f.npy", np.random.default_rng(0).uniform(size=(30, 5, 5)).astype(np.float32))
     for rows in ("t.csv", "f.npy"):  # the pixels of floats are scaled one by one
-        with pytest.raises(
-            UsageError, match=r"--move: expected images of bits or 8-bit pixels, height by width \(by co"
-        ):
-            run("fit", tmp_path / rows, "--move", "1", *small, "--out", tmp_path / "w.dlgm")
+        for option in ("--move", "--slant"):
+            with pytest.raises(
+                UsageError, match=rf"{option}: expected images of bits or 8-bit pixels, height by width"
+            ):
+                run("fit", tmp_path / rows, option, "0.5" if option == "--slant" else "1", *small, "--out", "w.dlgm")
 
 
 def test_fit_as_json_prints_one_document(tmp_path):

@@ -91,6 +91,10 @@ def fit(
     move: Annotated[
         int | None, typer.Option(help="Pixels by which images are moved at random, less and less often; 0: none are.")
     ] = None,
+    slant: Annotated[
+        float | None,
+        typer.Option(help="By how much they are slanted at most: pixels for each line from the middle; 0: none are."),
+    ] = None,
     kappa: Annotated[float | None, typer.Option(help="Variance of the generative parameters' prior.")] = None,
     bayes: Annotated[
         bool, typer.Option("--bayes", help="A posterior over the generative parameters, in place of a point.")
@@ -215,6 +219,7 @@ def fit(
         "sample_noise": sample_noise,
         "hide_cells": hide_cells,
         "move": move,
+        "slant": slant,
         "parameter_draws": parameter_draws,
         "parameter_weight": parameter_weight,
         "patience": patience,
@@ -223,12 +228,14 @@ def fit(
         "clip": clip,
         "seed": seed,
     }
-    if move or (move is None and recipe.training.get("move")):
+    moves = {"move": move, "slant": slant}
+    if any(recipe.training.get(name) if value is None else value for name, value in moves.items()):
         asked_training["image"] = image = _image(rows)
-        if image is None and move:
-            raise UsageError("--move: expected images of bits or 8-bit pixels, height by width (by colours).")
-        if image is None:  # what suits images, for rows that are none
-            asked_training["move"] = 0
+        for name, value in moves.items():
+            if image is None and value:
+                raise UsageError(f"--{name}: expected images of bits or 8-bit pixels, height by width (by colours).")
+            if image is None:  # what suits images, for rows that are none
+                asked_training[name] = 0
     with settings_mistakes({"preset", *asked_model, *asked_training} - {"image"}):
         # A preset is a model of its own: the recipe's sizes are for the default one.
         sizes = dict(recipe.model) if preset == "default" else {}

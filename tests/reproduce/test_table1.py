@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import jax
 import numpy as np
@@ -121,8 +122,9 @@ def test_a_second_call_trains_nothing(done, monkeypatch):
         run(*asked, *CHEAP, "--seed", 1)
 
 
-def test_a_row_cut_short_while_scoring_is_not_trained_again(done, tmp_path, monkeypatch):
-    """Its last checkpoint is there: no epoch follows, and the numbers are the same."""
+@pytest.mark.parametrize("left", ["*.dlgm", "*.checkpoints"])
+def test_a_row_cut_short_while_scoring_is_not_trained_again(done, tmp_path, monkeypatch, left):
+    """Its model is there, or else its last checkpoint: no epoch follows, and the numbers are the same."""
     row, data = table1_rows.ROWS["factor-analysis"], load_dataset("digits")
 
     def cut(density, *args):
@@ -133,6 +135,8 @@ def test_a_row_cut_short_while_scoring_is_not_trained_again(done, tmp_path, monk
         with pytest.raises(KeyboardInterrupt):
             table1.run_row(row, data, tmp_path, budget="quick", seed=0)
     assert table1.found(row, data, tmp_path, budget="quick", seed=0) is None
+    for path in {*tmp_path.iterdir()} - {*tmp_path.glob(left)}:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     watcher = table1._Tally()
     monkeypatch.setattr(watcher, "epoch", lambda record: pytest.fail("an epoch was trained"))
     again = table1.run_row(row, data, tmp_path, budget="quick", seed=0, watch=lambda what: [watcher])

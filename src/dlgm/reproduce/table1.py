@@ -110,9 +110,9 @@ def run_row(
     if done is not None:
         return done
     name, run = stem(row, data, budget=budget, seed=seed, scoring=scoring)
-    # Kept until the scores are written: a run that is killed while scoring has its last checkpoint, and need not train.
+    # Kept until the scores are written: a run that is killed while scoring has its model or last checkpoint.
     checkpoints, tally, began = Checkpoints(out / f"{name}.checkpoints", resume=True), _Tally(), time.perf_counter()
-    baseline, earlier = _baseline(row, budget, scoring), _trained_before(row, out, run)
+    baseline, earlier = _baseline(row, budget, scoring), _trained_before(row, out, name, run)
     if earlier is None:
         density = baseline.fit(
             data.train, data.valid, seed=seed, watchers=[*watch(row.title), tally], checkpoints=checkpoints
@@ -123,9 +123,8 @@ def run_row(
             "model": _save(density, out / name, data),
         }
     else:
-        record, density = earlier
+        told, density = earlier
         density = dataclasses.replace(density, num_samples=baseline.num_samples)
-        told = {key: record[key] for key in ("epochs", "seconds", "model")}
     trained = time.perf_counter()
     test = spread(data.test, run["test_rows"] or len(data.test))
     kept = out / f"{name}.scores"
@@ -145,22 +144,35 @@ def run_row(
     return record
 
 
-def _trained_before(row: Row, out: Path, run: Mapping[str, Any]) -> tuple[dict[str, Any], LatentDensity] | None:
-    """A model that was trained by the same settings and scored otherwise, with its record; those of other files not."""
+def _trained_before(
+    row: Row, out: Path, name: str, run: Mapping[str, Any]
+) -> tuple[dict[str, Any], LatentDensity] | None:
+    """A model that was trained by the same settings, and not scored, or scored otherwise, with what is told of it.
+
+    Only of models that the commands know.
+    """
 
     def training(run: Mapping[str, Any]) -> dict[str, Any]:
         settings = {name: value for name, value in run["settings"].items() if name != "num_samples"}
         return {**run, "settings": settings, "test_rows": None}
 
+    def kept(model: Path, others: str = "") -> LatentDensity:
+        try:
+            saved = load_model(model)
+        except ModelFileError as error:
+            raise ResultError(f"{error} Remove it{others} to have the row trained again.") from None
+        return LatentDensity(saved.model, saved.config, saved.training, num_samples=1)
+
+    own = out / f"{name}.dlgm"  # a name that is a digest of all settings
+    if own.exists():
+        density = kept(own)
+        said = density.training["summary"]
+        return {"epochs": said["epochs"], "seconds": said["seconds"], "model": own.name}, density
     for path in sorted(out.glob(f"{row.name}-*.json")):
         record = _read_record(path)
         model = out / record["model"]
         if training(record["run"]) == training(run) and model.suffix == ".dlgm" and model.exists():
-            try:
-                saved = load_model(model)
-            except ModelFileError as error:
-                raise ResultError(f"{error} Remove it and {path} to have the row trained again.") from None
-            return record, LatentDensity(saved.model, saved.config, saved.training, num_samples=1)
+            return {key: record[key] for key in ("epochs", "seconds", "model")}, kept(model, f" and {path}")
     return None
 
 

@@ -63,8 +63,8 @@ def test_the_best_preset_brings_its_training_along(tmp_path):
     wanted = {"latent": [50, 50], "hidden": [6, 5], "structure": "directed", "nonlinearity": "gated", "skip": True}
     assert {name: said["config"][name] for name in wanted} == wanted
     training = said["training"]["config"]
-    names = ("epochs", "batch_size", "learning_rate", "drop_out", "validate_every", "move", "image")
-    assert [training[name] for name in names] == [1, 100, 1e-3, 0.1, 5, 2, [8, 8]]
+    names = ("epochs", "batch_size", "learning_rate", "drop_out", "validate_every", "move", "slant", "image")
+    assert [training[name] for name in names] == [1, 100, 1e-3, 0.1, 5, 2, 0.2, [8, 8]]
 
 
 def test_images_are_moved_where_there_are_images(tmp_path):

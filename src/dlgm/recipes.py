@@ -13,8 +13,8 @@ class Recipe:
     training: Mapping[str, Any] = field(default_factory=dict)
 
 
-# The row "best" of `dlgm reproduce table1` and the preset of that name: gates, both layers of latents at T_0, and images
-# that are moved and slanted, without which it overfits. Chosen by validation rows: see docs/results.md.
+# The row "best" of `dlgm reproduce table1` and the preset of that name: gates, both layers of latents at T_0, and
+# images that are moved and slanted, without which it overfits. Chosen by validation rows: see docs/results.md.
 _BEST = Recipe(
     {"latent": (50, 50), "hidden": (400, 400), "structure": "directed", "nonlinearity": "gated", "skip": True},
     {

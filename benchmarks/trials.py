@@ -117,8 +117,8 @@ def markdown(records: list[dict[str, Any]]) -> str:
         "## Settings tried on binarised MNIST\n\n"
         "Rows of table 1 with changes; choices are made by these numbers, of validation rows, and never by test rows. "
         f"-ln p(v) in nats of {SCORED:,} evenly spaced rows, S = {SAMPLES}, and the bound that training watched, of "
-        "all validation rows; times with other work beside them. Changes are to the row's settings at that revision.\n\n"
-        + markdown_table(headings, rows)
+        "all validation rows; times with other work beside them. Changes are to the row's settings at that "
+        "revision.\n\n" + markdown_table(headings, rows)
     )
 
 

@@ -36,8 +36,8 @@ def kind_of(cells: Cells) -> str:
          should be typed as categorical by the user;
        - none below zero, none above 10,000, and a variance of at least half the mean: count. (A year, say, varies
          less.)
-    4. Other numbers of 2 to 20 different values, each seen 20 times on average, unless they are all but constant:
-       binary or ordinal as well. (Counts that were divided by something; ratings that were averaged.)
+    4. Other numbers of 2 to 20 different values, each seen 20 times on average: binary or ordinal as well. (Counts that
+       were divided by something; ratings that were averaged.)
     5. The rest: positive if all are above zero and the largest is at least twice the smallest, else real (and
        Student's t, with its heavy tails, if they are all but constant).
     """
@@ -52,7 +52,7 @@ def kind_of(cells: Cells) -> str:
         return "binary"
     distinct, is_whole = len(np.unique(seen)), bool((seen == np.floor(seen)).all())
     often = TIMES_SEEN if is_whole else TIMES_SEEN_FRACTION
-    if 2 <= distinct <= FEW_NUMBERS and len(seen) >= often * distinct and (is_whole or not is_all_but_constant(seen)):
+    if 2 <= distinct <= FEW_NUMBERS and len(seen) >= often * distinct:
         return "binary" if distinct == 2 else "ordinal"
     if is_whole and distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
         return "count"

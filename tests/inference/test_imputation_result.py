@@ -109,6 +109,8 @@ def test_codes_of_fractions_are_numbers_in_their_units():
     assert found.levels.tolist() == [0, 0]
     with pytest.raises(ValueError, match="column 0 holds numbers"):
         found.probabilities(0)
+    with pytest.raises(ValueError, match=r"one of the values -0\.5, 0\.25, 4; got 0\.3 .* typed as real"):
+        schema.encode(frame.assign(few=0.3))
     # Categories that the user has made such stay categories.
     declared = infer_schema(pd.DataFrame({"c": pd.Categorical([0.5, 2.5, 1.0], ordered=True)}))
     assert not declared.columns[0].is_fractional

@@ -54,11 +54,13 @@ def _codes(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     codes = keys.get_indexer(values)
     names = [value if isinstance(value, str) else shown(value) for value in categories]
     few = ", ".join(names[:8]) + (f", .. ({len(names)} in all)" if len(names) > 8 else "")
-    cells.refuse(
-        codes < 0,
-        f"one of the categories {few}",
-        "Mend it or mark it missing; a new category needs a schema that has it, and a new fit.",
-    )
+    if column.is_fractional:
+        expected = f"one of the values {few}"
+        advice = "Mend it or mark it missing; if other numbers may come, fit anew with the column typed as real."
+    else:
+        expected = f"one of the categories {few}"
+        advice = "Mend it or mark it missing; a new category needs a schema that has it, and a new fit."
+    cells.refuse(codes < 0, expected, advice)
     return codes.astype(np.float64)
 
 

@@ -1,33 +1,29 @@
 """Settings tried on binarised MNIST: trained on the training rows, judged by validation rows. Test rows are not read.
 
     python benchmarks/trials.py wider --row best --model '{"hidden": [500, 500]}' --training '{"epochs": 100}'
-    python benchmarks/trials.py weighted --row best --start out/trials/wider.dlgm \
-        --training '{"objective": "importance-weighted", "epochs": 20}'
 
-A trial is a row of `dlgm reproduce table1` with changes, or, with --start, a trained model that is trained further.
-What it found is a line of docs/trials.jsonl, and the section of docs/results.md is written anew from all of these. A
-trial that is there is not run again; one that was cut short goes on.
+A trial is a row of `dlgm reproduce table1` with changes. What it found is a line of docs/trials.jsonl, and the section of
+docs/results.md is written anew from all of these. A trial that is there is not run again, a model whose file is there is
+not trained again, and a trial that was cut short goes on.
 """
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.baselines import LatentBaseline
 from dlgm.data import load_dataset
 from dlgm.files import to_json, write_atomically
 from dlgm.inference import log_likelihood
-from dlgm.learning import Checkpoints, TerminalProgress, TrainingConfig, fit
+from dlgm.learning import TerminalProgress, TrainingConfig
 from dlgm.model import make_observation, preset
 from dlgm.reproduce.page import markdown_table, put_section, revision
 from dlgm.reproduce.table1_rows import ROWS
-from dlgm.reproduce.training import spread
+from dlgm.reproduce.training import spread, trained
 
 SCORED, SAMPLES = 1000, 500  # rows of each split, evenly spaced, and importance samples for each
 
@@ -38,7 +34,6 @@ def main() -> None:
     parser.add_argument("--row", choices=[name for name in ROWS if _is_latent(name)], default="best")
     parser.add_argument("--model", type=json.loads, default={}, help="changes to the row's model, as JSON")
     parser.add_argument("--training", type=json.loads, default={}, help="changes to its training, as JSON")
-    parser.add_argument("--start", type=Path, help="a trained model to go on from, instead of a new one")
     parser.add_argument("--out", type=Path, default=Path("out/trials"), help="for models and checkpoints")
     parser.add_argument("--record", type=Path, default=Path("docs/trials.jsonl"))
     parser.add_argument("--page", type=Path, default=Path("docs/results.md"))
@@ -46,7 +41,7 @@ def main() -> None:
     lines = asked.record.read_text(encoding="utf-8").splitlines() if asked.record.exists() else []
     records = [json.loads(line) for line in lines]
     if asked.name not in [record["name"] for record in records]:
-        records.append(run(asked.name, asked.row, asked.model, asked.training, asked.start, asked.out))
+        records.append(run(asked.name, asked.row, asked.model, asked.training, asked.out))
         text = "\n".join(to_json(record, indent=None) for record in records) + "\n"
         write_atomically(asked.record, text.encode())
     put_section(asked.page, "trials", markdown(records), by="benchmarks/trials.py")
@@ -56,44 +51,20 @@ def _is_latent(name: str) -> bool:
     return isinstance(ROWS[name].make("full"), LatentBaseline)
 
 
-def run(
-    name: str, row: str, model: dict[str, Any], training: dict[str, Any], start: Path | None, out: Path
-) -> dict[str, Any]:
+def run(name: str, row: str, model: dict[str, Any], training: dict[str, Any], out: Path) -> dict[str, Any]:
     """Train, keep the model, and score rows of both splits."""
     data = load_dataset("binarized-mnist")
     base: Any = ROWS[row].make("full")
     config = preset(base.preset, make_observation(data.family, data.train.shape[1]), **{**base.model, **model})
     settings = TrainingConfig(**{**base.training, **training})
-    checkpoints = Checkpoints(out / f"{name}.checkpoints", resume=True)
-    before = None if start is None else load_model(start)
-    fitted = fit(
-        config if before is None else before.model,
-        data.train,
-        valid=data.valid,
-        config=settings,
-        watchers=[TerminalProgress()],
-        checkpoints=checkpoints,
-    )
-    described = {"config": settings.to_dict(), "summary": fitted.summary()}
-    kept = config if before is None else before.config
-    save_model(out / f"{name}.dlgm", SavedModel(fitted.model, kept, data.described(), described))
-    began = time.perf_counter()
+    found = trained(out / f"{name}.dlgm", data, config, settings, [TerminalProgress()])
     scores = {}
     for split in ("train", "valid"):
         rows = spread(getattr(data, split), SCORED)
-        scored = log_likelihood(fitted.model, rows, num_samples=SAMPLES, key=jax.random.key(0))
+        scored = log_likelihood(found.saved.model, rows, num_samples=SAMPLES, key=jax.random.key(0))
         scores[split] = -float(np.mean(scored.log_p, dtype=np.float64))
-    checkpoints.remove()
-    changes = {**model, **training, **({} if start is None else {"start": start.stem})}
-    return {
-        "name": name,
-        "row": row,
-        "changes": changes,
-        **scores,
-        **fitted.summary(),
-        "scoring_seconds": time.perf_counter() - began,
-        "revision": revision(),
-    }
+    changes = {**model, **training}
+    return {"name": name, "row": row, "changes": changes, **scores, **found.summary, "revision": revision()}
 
 
 def markdown(records: list[dict[str, Any]]) -> str:

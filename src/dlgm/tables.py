@@ -153,6 +153,8 @@ class TableImputation:
         for i in np.flatnonzero(self._codes_of_numbers()):
             # Of the numbers themselves, which need not be equally far apart: as a place between their codes.
             own = np.asarray(self.schema.columns[i].categories, np.float64)
+            if not (np.diff(own) > 0).all():  # an order of the user's: numbers between those have no place in it
+                continue
             shares = self.numbers.probabilities(int(i))[:, : len(own)]
             means[:, i] = np.interp(shares @ own / shares.sum(axis=1), own, np.arange(len(own)))
         return self.completed(means, rounded=False)

@@ -2,9 +2,9 @@
 
     python benchmarks/trials.py wider --row best --model '{"hidden": [500, 500]}' --training '{"epochs": 100}'
 
-A trial is a row of `dlgm reproduce table1` with changes. What it found is a line of docs/trials.jsonl, and the section of
-docs/results.md is written anew from all of these. A trial that is there is not run again, a model whose file is there is
-not trained again, and a trial that was cut short goes on.
+A trial is a row of `dlgm reproduce table1` with changes. What it found is a line of docs/trials.jsonl, and the section
+of docs/results.md is written anew from all of these. A trial that is there is not run again, a model whose file is
+there is not trained again, and a trial that was cut short goes on.
 """
 
 import argparse

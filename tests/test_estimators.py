@@ -17,6 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dlgm import DLGM, DLGMImputer
+from dlgm.data.schema import Column, Schema
+from dlgm.tables import fit_table
 
 # Models that have hardly been trained propose badly for some rows, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore:resample:UserWarning", "ignore:DLGMImputer:UserWarning")
@@ -201,6 +203,22 @@ def test_few_fractions_are_drawn_as_they_are_and_filled_by_their_mean():
     new = best.transform(pd.DataFrame({"few": [0.2, np.nan], "b": [np.nan, 0.0]}))
     assert new["few"][0] == 0.2
     assert new.notna().all(axis=None)
+
+
+def test_means_of_ordered_numbers_are_of_the_numbers():
+    """Levels 0, 1 and 100 are not equally far apart: the mean is by probabilities. In another order it is a place."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"o": rng.choice([0, 1, 100], 120), "b": rng.normal(size=120)})
+    holes = X.astype({"o": "Int64"}).assign(o=X["o"].where(np.arange(120) % 4 > 0).astype("Int64"))
+    found = fit_table(holes, training={"epochs": 1}).impute(holes, draws=20)
+    shares = found.probabilities("o").to_numpy()
+    np.testing.assert_allclose(found.mean()["o"].astype(float), shares @ [0, 1, 100], rtol=1e-5, atol=1e-4)
+    given = Schema((Column("o", "ordinal", categories=(100, 0, 1)), Column("b", "real")))
+    odd = fit_table(holes, schema=given, training={"epochs": 1}).impute(holes, draws=20)
+    places = odd.probabilities("o").to_numpy() @ [0, 1, 2]
+    np.testing.assert_allclose(
+        odd.mean()["o"].astype(float), np.interp(places, [0, 1, 2], [100, 0, 1]), rtol=1e-4, atol=1e-3
+    )
 
 
 def test_constant_columns_are_filled_with_their_value():

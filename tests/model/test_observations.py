@@ -103,6 +103,35 @@ def test_probabilities_sum_to_one_with_or_without_a_mask(case):
     np.testing.assert_allclose(total, 1, atol=1e-5 if case.discrete else 1e-3)
 
 
+@by_name
+def test_probabilities_of_codes_are_those_of_the_cells(case):
+    """The table of all codes against the log-probability of each, which independent densities vouch for."""
+    family, outputs, _ = prepared(case)
+    found = np.asarray(family.probabilities(outputs))
+    levels = np.array(family.levels)
+    assert found.shape == (X, levels.max()) if case is not MIXED else found.shape[1] == levels.max()
+    for code in range(levels.max()):
+        has = code < levels
+        cells = np.where(has, code, 1.0).astype(np.float32)
+        expected = np.where(has, np.exp(family.log_prob(cells, outputs, has)), 0.0)
+        np.testing.assert_allclose(found[:, code], expected, atol=3e-7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_classes", [6, 2, (2, 6, 4)], ids=str)
+def test_an_ordinal_law_scores_as_the_categorical_law_that_it_is(num_classes):
+    family = Ordinal(3, num_classes)
+    family = eqx.tree_at(lambda f: f.log_gaps, family, jax.random.normal(jax.random.key(0), family.log_gaps.shape))
+    law = family.law(jnp.array([0.3, -2.0, 1.0]))
+    table = np.asarray(jax.nn.log_softmax(law.logits))
+    codes = np.stack([np.arange(6) % number for number in family.levels], axis=1)
+    np.testing.assert_allclose(law.log_prob(codes), table[np.arange(3), codes], atol=2e-6)
+    n = 100_000
+    drawn = np.asarray(law.sample(jax.random.key(1), (n,)))
+    shares = np.stack([np.bincount(column, minlength=table.shape[1]) / n for column in drawn.T])
+    p = np.exp(table)
+    assert np.all(np.abs(shares - p) <= 4 * np.sqrt(p * (1 - p) / n) + 1e-12)
+
+
 @by_single
 def test_samples_follow_the_law(case):
     """Means within 5 standard errors, n = 5,000: false alarm 6e-7 a column. Frequencies, 5.5: 4e-8 each."""

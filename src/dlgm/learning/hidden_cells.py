@@ -84,10 +84,14 @@ class HiddenCells:
         for i, (levels, best) in enumerate(zip(observation.levels, observation.best_fills, strict=True)):
             here = self._cells[:, 1] == i
             if here.any():
-                judged = _brier if best == "mode" and levels > 2 else _squared
+                judged = _brier if _is_unordered(levels, best) else _squared
                 own = partial(self._units, i)
                 errors[here] = judged(own(values[:, here]), weights[:, here], own(self._true[here]), own(self._seen[i]))
         return float(errors.mean())
+
+
+def _is_unordered(levels: int, best_fill: str) -> bool:
+    return best_fill == "mode" and levels > 2
 
 
 def _squared(
@@ -117,8 +121,14 @@ def _draws(
     key: Key[Array, ""],
     num_samples: int,
 ) -> tuple[Float[Array, "s h"], Float[Array, "s h"]]:
-    """Weighted draws of the hidden cells."""
+    """Weighted draws of the hidden cells.
+
+    Of ordered codes, their expectation at each draw of the latents: a rare code, which counts for much when it is
+    missed, would else decide by whether it happened to be drawn.
+    """
     observation, generative = model.generative.observation, model.generative.folded()
+    kinds = zip(observation.levels, observation.best_fills, strict=True)
+    ordered = np.array([levels > 0 and not _is_unordered(levels, best) for levels, best in kinds])
 
     def one(row: tuple) -> tuple[Float[Array, "s x"], Float[Array, " s"]]:
         v, seen, k = row
@@ -129,7 +139,8 @@ def _draws(
         outputs = jax.vmap(generative.outputs)(xi)
         log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, seen)))(outputs)
         w = jax.nn.softmax(log_v + log_standard_normal(xi) - jax.vmap(posterior.log_prob)(xi))
-        return jax.vmap(observation.sample)(outputs, jax.random.split(key_v, num_samples)), w
+        drawn = jax.vmap(observation.sample)(outputs, jax.random.split(key_v, num_samples))
+        return jnp.where(ordered, jax.vmap(observation.mean)(outputs), drawn), w
 
     values, w = jax.lax.map(one, (rows, left, jax.random.split(key, rows.shape[0])), batch_size=_BLOCK)
     return values[cells[:, 0], :, cells[:, 1]].T, w[cells[:, 0]].T

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -55,6 +56,9 @@ class Bernoulli(AbstractFamily):
         seen = jnp.where(mask, v, self.placeholder)
         log_p = seen * outputs - jnp.maximum(outputs, 0) - jnp.log1p(jnp.exp(-jnp.abs(outputs)))
         return jnp.where(mask, log_p, 0.0)
+
+    def _probabilities(self, outputs: Float[Array, " p"]) -> Float[Array, "x c"]:
+        return jax.nn.sigmoid(jnp.stack([-outputs, outputs], axis=1))
 
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
         return v

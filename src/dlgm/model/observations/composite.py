@@ -120,6 +120,11 @@ class Composite(AbstractObservation):
     def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
         return self._join([part.mean(own) for part, _, own in self._split(outputs)])
 
+    def _probabilities(self, outputs: Float[Array, " p"]) -> Float[Array, "x c"]:
+        most = max(self.levels)
+        found = [part.probabilities(own) for part, _, own in self._split(outputs)]
+        return self._join([jnp.pad(p, ((0, 0), (0, most - p.shape[1]))) for p in found])
+
     def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
         keys = jax.random.split(key, len(self.parts))
         return self._join([part.sample(own, k) for (part, _, own), k in zip(self._split(outputs), keys, strict=True)])

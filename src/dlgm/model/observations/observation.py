@@ -78,10 +78,7 @@ class AbstractObservation(eqx.Module):
 
     def probabilities(self, outputs: ArrayLike) -> Float[Array, "x c"]:
         r"""$\pi(v_i = c \mid o)$ of the codes $c$ of every column; zero beyond its last, and in columns of numbers."""
-        codes, levels = jnp.arange(max(self.levels, default=0)), jnp.asarray(self.levels)
-        # Columns that have no such code are masked: there, even a derivative might not be finite.
-        log_p = jax.vmap(lambda c: self.log_prob(jnp.full(self.columns, c, float), outputs, c < levels))(codes)
-        return jnp.where(codes < levels[:, None], jnp.exp(log_p).T, 0.0)
+        return self._probabilities(self._as_vector("outputs", outputs, self.num_outputs))
 
     def sample(self, outputs: ArrayLike, key: Key[Array, ""]) -> Float[Array, " x"]:
         r"""A draw $v \sim \pi(\cdot \mid o)$."""
@@ -152,6 +149,10 @@ class AbstractObservation(eqx.Module):
     @abstractmethod
     def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
         """See `mean`."""
+
+    @abstractmethod
+    def _probabilities(self, outputs: Float[Array, " p"]) -> Float[Array, "x c"]:
+        """See `probabilities`."""
 
     @abstractmethod
     def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
@@ -248,6 +249,9 @@ class AbstractFamily(AbstractObservation):
 
     def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
         return jnp.clip(self._law(outputs).mean, *self.limits)
+
+    def _probabilities(self, outputs: Float[Array, " p"]) -> Float[Array, "x c"]:
+        return jnp.zeros((self.columns, 0))
 
     def _sample(self, outputs: Float[Array, " p"], key: Key[Array, ""]) -> Float[Array, " x"]:
         return jnp.clip(self._law(outputs).sample(key).astype(outputs.dtype), *self.limits)

@@ -19,6 +19,7 @@ from dlgm.recipes import Recipe
 _LATENTS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 _ROWS = 2_000  # that are looked at to choose the number of latents
 _HIDDEN = 0.2  # share of the observed cells
+_NARROW = 32  # columns at most
 _TRIED = 8  # factors with which shapes are compared
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # for expectations under a Gaussian
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
@@ -41,12 +42,14 @@ def recipe_for_table(
     few = np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(int)
     inputs = Inputs(observation, rows[few], None if mask is None else mask[few])
     batch = min(n, 128 if n < 10_000 else 256)
-    steps = int(np.clip(2 * n, 800, 8_000))
+    # Tables with many columns have more to learn from each row.
+    is_wide = observation.columns > _NARROW
+    steps = int(np.clip((4 if is_wide else 2) * n, 800, 8_000))
     epochs = max(1, steps // max(1, n // batch))
     return Recipe(
         {
             "latent": (best_number_of_factors(inputs, seed=seed),),
-            "hidden": (64,) if n < 2_000 else (128,),
+            "hidden": (64,) if n < 2_000 and not is_wide else (128,),
             "nonlinearity": "tanh",
             "scale": "scalar",
             "linear_path": True,

@@ -45,17 +45,21 @@ def dlgm(covariance: str) -> Make:
     def make(budget: str) -> "Baseline":
         from dlgm.baselines import LatentBaseline
 
-        # The static binarisation is easily overfitted: a quarter of the inputs is hidden at each step, and the prior of
-        # the weights is narrow enough to matter.
+        # Gated units, moved images and the importance-weighted bound are what brought it below the paper's numbers:
+        # docs/results.md has the trials.
         training = {
-            "epochs": 300,
+            "objective": "importance-weighted",
+            "epochs": 200,
             "batch_size": 200,
             "optimiser": "adam",
-            "learning_rate": 1e-3,
-            "drop_out": 0.25,
+            "learning_rate": 2e-3,
+            "drop_out": 0.1,
+            "move": 2,
+            "slant": 0.2,
+            "move_until": 1.0,
             "validate_every": 5,
         }
-        model = {"covariance": covariance, "kappa": 0.05}
+        model = {"covariance": covariance, "nonlinearity": "gated"}
         return _for_budget(LatentBaseline("paper-mnist", model, training), budget)
 
     return make

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlgm.learning.hidden_cells import HiddenCells, _draws, hide_some
-from dlgm.model import Categorical, Composite, Gaussian, ModelConfig, build_model
+from dlgm.model import Bernoulli, Categorical, Composite, Gaussian, ModelConfig, Ordinal, build_model
 from tests.linear import random_factor_analysis
 
 KEY = jax.random.key(0)
@@ -151,3 +151,34 @@ def test_means_and_frequencies_have_an_error_of_one():
         assert judge.error(np.minimum(draws, column.max()), even, observation) == pytest.approx(1.0)
     for observation in (CODES, Gaussian(2)):
         assert judge_of(np.ones(8), everything).error(draws, even, observation) == 0.0
+
+
+def test_ordered_codes_are_expected_and_others_are_drawn():
+    """Every weighted value is the mean code given the latents, however rare a code is; of three categories, a code."""
+    observation = Composite(
+        [
+            (Bernoulli(1), (2,)),
+            (Ordinal(2, (4, 3)), (0, 3)),
+            (Categorical(1, num_classes=2), (1,)),
+            (CODES.parts[1], (4,)),
+        ]
+    )
+    model = build_model(ModelConfig(observation.config(), latent=(2,), hidden=(3,)), key=KEY)
+    rows, left = np.zeros((1, 5), np.float32), np.zeros((1, 5), bool)
+    cells = jnp.asarray([[0, i] for i in range(5)])
+    values, _ = _draws(model, rows, left, cells, KEY, 50)
+    # The latents of those draws, from the same key.
+    own = jax.random.split(jax.random.split(KEY, 1)[0])[0]
+    q = model.posterior(jnp.zeros(5), jnp.zeros(5, bool))
+    xi = jax.vmap(lambda k: q.sample(k)[0])(jax.random.split(own, 50))
+    family = model.generative.observation
+
+    def expected(outputs):
+        """By the log-probability of each code."""
+        log_p = [family.log_prob(jnp.minimum(c, jnp.array(family.levels) - 1.0), outputs) for c in range(4)]
+        has = jnp.arange(4)[:, None] < jnp.array(family.levels)
+        return jnp.sum(jnp.where(has, jnp.exp(jnp.stack(log_p)), 0.0) * jnp.arange(4)[:, None], axis=0)
+
+    by_hand = jax.vmap(lambda x: expected(model.generative.outputs(x)))(xi)
+    np.testing.assert_allclose(values[:, :4], by_hand[:, :4], rtol=1e-4)
+    assert set(np.unique(values[:, 4])) <= {0.0, 1.0, 2.0}

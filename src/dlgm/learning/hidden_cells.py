@@ -129,6 +129,7 @@ def _draws(
     observation, generative = model.generative.observation, model.generative.folded()
     kinds = zip(observation.levels, observation.best_fills, strict=True)
     ordered = np.array([levels > 0 and not _is_unordered(levels, best) for levels, best in kinds])
+    codes = jnp.arange(max(observation.levels), dtype=jnp.float32)
 
     def one(row: tuple) -> tuple[Float[Array, "s x"], Float[Array, " s"]]:
         v, seen, k = row
@@ -140,7 +141,8 @@ def _draws(
         log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, seen)))(outputs)
         w = jax.nn.softmax(log_v + log_standard_normal(xi) - jax.vmap(posterior.log_prob)(xi))
         drawn = jax.vmap(observation.sample)(outputs, jax.random.split(key_v, num_samples))
-        return jnp.where(ordered, jax.vmap(observation.mean)(outputs), drawn), w
+        expected = jax.vmap(lambda o: observation.probabilities(o) @ codes)(outputs)
+        return jnp.where(ordered, expected, drawn), w
 
     values, w = jax.lax.map(one, (rows, left, jax.random.split(key, rows.shape[0])), batch_size=_BLOCK)
     return values[cells[:, 0], :, cells[:, 1]].T, w[cells[:, 0]].T

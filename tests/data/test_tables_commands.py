@@ -101,7 +101,7 @@ def test_units_do_not_matter_to_the_bound(fitted):
     """The summary's bound is in the user's units: the model's own, and the mean log Jacobian of the validation rows."""
     folder, printed = fitted
     summary = load_model(folder / "people.dlgm").training["summary"]
-    assert f"Validation bound {summary['valid_bound']:.2f} nats a row" in printed
+    assert f"Validation bound (importance-weighted) {summary['valid_bound']:.2f} nats a row" in printed
     assert summary["diagnostics"]["gap"] == pytest.approx(
         summary["diagnostics"]["log_p"] - summary["diagnostics"]["bound"], abs=1e-4
     )

@@ -318,10 +318,15 @@ def fit(
     elif not quiet:
         used = ", ".join(f"{a} of {k}" for a, k in zip(found.active_units, found.latent, strict=True))
         typer.echo(f"{data}: {len(fitted.history)} epochs in {fitted.seconds:,.0f} s; best epoch {fitted.best_epoch}.")
-        typer.echo(f"Validation bound {summary['valid_bound']:.2f} nats a row (training {summary['train_bound']:.2f}).")
+        # The one was trained for, and may be importance-weighted; the other is the free energy's, which is lower then.
+        weighted = training.objective == "importance-weighted"
+        typer.echo(
+            f"Validation bound{' (importance-weighted)' if weighted else ''} {summary['valid_bound']:.2f} nats a row "
+            f"(training {summary['train_bound']:.2f})."
+        )
         typer.echo(
             f"Importance-sampled log p(v) on {len(seen):,} validation rows: {found.log_p:.2f}, "
-            f"{found.gap:.2f} above their bound of {found.bound:.2f}."
+            f"{found.gap:.2f} above minus their free energy, {found.bound:.2f}."
         )
         if shift := rows.valid.shift():
             typer.echo(

@@ -62,6 +62,29 @@ def test_a_table_comes_back_without_holes_and_otherwise_as_it_was(people, tmp_pa
     assert summary["rows"] == 60
     assert summary["method"] == "resample"  # the model knows about holes
     assert summary["median effective sample size"] > 1
+    assert (cells["effective_sample_size"] >= 1).all()
+    assert "r_hat" not in cells  # which chains have
+
+
+def test_errors_of_hidden_numbers_are_told_by_column_and_over_their_spread(people, tmp_path):
+    """Recomputed from what is written: the file has the truth, and cells.csv the fills of what was hidden."""
+    folder, frame = people
+    asked = ["--model", folder / "people.dlgm", "--hide", 0.3, *FEW, "--out", tmp_path / "hidden"]
+    printed = run("impute", folder / "people.csv", *asked)
+    summary = json.loads((tmp_path / "hidden" / "summary.json").read_text())["hidden"]
+    cells = pd.read_csv(tmp_path / "hidden" / "cells.csv")
+    squares = {}
+    for name in ("height", "children"):
+        own = cells[cells["column"] == name]
+        errors = own["best"].astype(float).to_numpy() - frame[name].to_numpy()[own["row"]]
+        squares[name] = errors[np.isfinite(errors)] ** 2  # some were missing before
+        assert summary["root mean squared error by column"][name] == pytest.approx(
+            squares[name].mean() ** 0.5, rel=1e-4
+        )
+    over = np.concatenate([squares[name] / frame[name].var(ddof=0) for name in squares])
+    told = summary["root mean squared error over standard deviations"]
+    assert told == pytest.approx(over.mean() ** 0.5, rel=1e-4)
+    assert f"{told:.3g} standard deviations" in printed
 
 
 def test_new_rows_need_no_refit_and_no_company(people, tmp_path):

@@ -166,7 +166,7 @@ def test_ordered_codes_are_expected_and_others_are_drawn():
     model = build_model(ModelConfig(observation.config(), latent=(2,), hidden=(3,)), key=KEY)
     rows, left = np.zeros((1, 5), np.float32), np.zeros((1, 5), bool)
     cells = jnp.asarray([[0, i] for i in range(5)])
-    values, _ = _draws(model, rows, left, cells, KEY, 50)
+    values, _ = _draws(model, jnp.asarray(rows), jnp.asarray(left), cells, KEY, 50)
     # The latents of those draws, from the same key.
     own = jax.random.split(jax.random.split(KEY, 1)[0])[0]
     q = model.posterior(jnp.zeros(5), jnp.zeros(5, bool))

@@ -151,7 +151,9 @@ def impute(
     told = found if part.schema is None else found.in_units(part.schema)
     if hide is not None:
         known = truth if part.schema is None else part.schema.in_units(truth, limited=False)
-        result["hidden"] = _compared(told, known, given & ~mask, level)
+        result["hidden"] = _compared(
+            told, known, given, given & ~mask, level, None if part.schema is None else list(part.schema.names)
+        )
     out.mkdir(parents=True, exist_ok=True)
     with users_mistakes():
         each = max(1, draws // max(copies, 1))
@@ -212,8 +214,15 @@ def _diagnosed(found: "Imputation") -> dict[str, Any]:
     return described
 
 
-def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", level: float) -> dict[str, Any]:
-    """How the fills of hidden cells compare with what was there, in the user's units."""
+def _compared(
+    found: "Imputation",
+    truth: "np.ndarray",
+    given: "np.ndarray",
+    hidden: "np.ndarray",
+    level: float,
+    names: "list[str] | None",
+) -> dict[str, Any]:
+    """How the fills of hidden cells compare with what was there, in the user's units; `names` are those of columns."""
     import numpy as np
 
     from dlgm.inference import OverImputation
@@ -231,7 +240,20 @@ def _compared(found: "Imputation", truth: "np.ndarray", hidden: "np.ndarray", le
     if numbers.any():
         coverage, error = OverImputation(found, numbers, truth, level).coverage()
         described |= {"coverage": coverage, "coverage standard error": error}
-        described["root mean squared error"] = float(np.sqrt(np.mean((best[numbers] - truth[numbers]) ** 2)))
+        squares = np.where(numbers, (best - truth) ** 2, 0.0)
+        if names is None:  # all in one unit
+            described["root mean squared error"] = float(np.sqrt(squares.sum() / numbers.sum()))
+        else:
+            # Columns have units of their own: each by itself, and together over their variances.
+            asked = [int(i) for i in np.flatnonzero(numbers.any(axis=0))]
+            own = {i: float(np.sqrt(squares[:, i].sum() / numbers[:, i].sum())) for i in asked}
+            described["root mean squared error by column"] = {names[i]: own[i] for i in asked}
+            spread = {i: float(np.std(truth[given[:, i], i], dtype=np.float64)) for i in asked}
+            over = [squares[numbers[:, i], i] / spread[i] ** 2 for i in asked if spread[i] > 0]
+            if over:
+                described["root mean squared error over standard deviations"] = float(
+                    np.sqrt(np.mean(np.concatenate(over)))
+                )
     return described
 
 
@@ -320,8 +342,11 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     for i in np.flatnonzero(found.levels > 0):
         certainty[column == i] = _probability_of(found, found_best, int(i))[holes[:, i]]
     columns["probability_of_best"] = certainty
-    columns["r_hat"] = found.r_hat()[holes]
-    columns["effective_draws"] = found.effective_draws()[holes]
+    if found.method == "resample":
+        columns["effective_sample_size"] = found.effective_sample_size[row]
+    else:
+        columns["r_hat"] = found.r_hat()[holes]
+        columns["effective_draws"] = found.effective_draws()[holes]
     return pd.DataFrame(columns)
 
 
@@ -357,10 +382,15 @@ def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -
     if hidden := result.get("hidden"):
         typer.echo(f"Of {hidden['cells']:,} cells that were hidden:")
         if "coverage" in hidden:
+            scaled = "root mean squared error over standard deviations"
+            error = (
+                f"root mean squared error {hidden['root mean squared error']:.4g}"
+                if scaled not in hidden
+                else (f"root mean squared error {hidden[scaled]:.3g} standard deviations of their columns")
+            )
             typer.echo(
                 f"  {hidden['coverage']:.1%} of the numbers lie within their {level:.0%} intervals "
-                f"(standard error {hidden['coverage standard error']:.1%}); "
-                f"root mean squared error {hidden['root mean squared error']:.4g}."
+                f"(standard error {hidden['coverage standard error']:.1%}); {error}."
             )
         if "share of wrong codes" in hidden:
             f1 = f"; F1 of ones {hidden['F1 of ones']:.3f}" if "F1 of ones" in hidden else ""

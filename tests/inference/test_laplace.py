@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlgm.inference import impute
-from dlgm.inference.imputation.laplace import _WIDER, laplace
+from dlgm.inference.laplace import _WIDER, laplace
 from dlgm.model import build_model, make_observation, preset
 from dlgm.model.recognition import RecognitionModel
 from tests.linear import random_factor_analysis

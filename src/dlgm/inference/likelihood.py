@@ -11,6 +11,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
+from dlgm.inference.laplace import laplace
 from dlgm.inference.rows import map_rows, row_key
 from dlgm.keys import quick_key
 from dlgm.model import GenerativeModel, Model
@@ -19,6 +20,7 @@ from dlgm.model.generative import log_standard_normal
 # Rows, and samples of each, that are decoded together: about a thousand rows of the generative model's work at a time.
 # Samples that are decoded together share a draw of a Bayesian model's parameters: fewer, so that there are more draws.
 _POINT, _BAYESIAN = (20, 50), (100, 10)
+_START = 2**31 - 1  # the branch of a row's key that a start is drawn from: beyond those of its samples
 
 
 class Likelihood(NamedTuple):
@@ -49,6 +51,7 @@ def log_likelihood(
     mask: Any = None,
     *,
     num_samples: int = 5000,
+    newton: int = 0,
     key: Key[Array, ""],
     progress: Callable[[int], None] | None = None,
 ) -> Likelihood:
@@ -65,15 +68,20 @@ def log_likelihood(
 
     - `rows`, `mask`: shape `(n, x)`, and which cells were observed (all, by default).
     - `num_samples`: $S$. The paper reports with 5,000.
+    - `newton`: steps to the peak of each row's own posterior. With any, half of the samples come from a Gaussian there,
+      and $q$ in the weights is the mixture: for rows that a recognition model, trained on few, does not understand.
     - `progress`: called with the number of rows done after each block.
     """
     if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples < 1:
         raise ValueError(f"num_samples: expected a whole number of at least 1; got {num_samples!r}.")
+    if not isinstance(newton, int) or isinstance(newton, bool) or newton < 0:
+        raise ValueError(f"newton: expected a whole number of at least 0; got {newton!r}.")
     size, _ = _POINT if model.parameters is None else _BAYESIAN
-    return map_rows(model, lambda v, m, h: _score_block(model, v, m, h, key, num_samples), rows, mask, size, progress)
+    score = partial(_score_block, newton=newton)
+    return map_rows(model, lambda v, m, h: score(model, v, m, h, key, num_samples), rows, mask, size, progress)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="newton")
 def _score_block(
     model: Model,
     rows: Float[Array, "b x"],
@@ -81,18 +89,18 @@ def _score_block(
     hashes: UInt32[Array, "b 2"],
     key: Key[Array, ""],
     num_samples: Int[Array, ""] | int,
+    newton: int = 0,
 ) -> Likelihood:
     point = model.generative.folded()
     _, together = _POINT if model.parameters is None else _BAYESIAN
 
     def one(v: Float[Array, " x"], m: Bool[Array, " x"] | None, row_hash: UInt32[Array, "2"]) -> Likelihood:
         own = row_key(key, row_hash)
-        posterior = model.posterior(v, m)
+        propose = _proposals(model, point, v, m, own, newton)
 
         def log_weight(generative: GenerativeModel, k: Key[Array, ""]) -> Float[Array, ""]:
-            xi, _ = posterior.sample(k)
-            log_p = generative.log_likelihood(v, xi, m) + log_standard_normal(xi)
-            return log_p - posterior.log_prob(xi)
+            xi, log_q = propose(k)
+            return generative.log_likelihood(v, xi, m) + log_standard_normal(xi) - log_q
 
         def add(i: Int[Array, ""], sums: tuple[Array, ...]) -> tuple[Array, ...]:
             generative = point
@@ -133,3 +141,36 @@ def _score_block(
         return jax.tree.map(lambda a, b: jnp.where(jnp.any(m), a, b), found, nothing_seen)
 
     return jax.vmap(one)(rows, mask, hashes)
+
+
+def _proposals(
+    model: Model,
+    generative: GenerativeModel,
+    v: Float[Array, " x"],
+    mask: Bool[Array, " x"] | None,
+    key: Key[Array, ""],
+    newton: int,
+) -> Callable[[Key[Array, ""]], tuple[Float[Array, " k"], Float[Array, ""]]]:
+    """A draw of the latents behind a row with its log density: the recognition model's, or half of it Laplace's.
+
+    The peak is that of `generative`. Of a Bayesian model this is the one at the mean of the parameters: any law of
+    proposals is right that does not depend on the draw it is weighted with.
+    """
+    posterior = model.posterior(v, mask)
+
+    def recognised(k: Key[Array, ""]) -> tuple[Float[Array, " k"], Float[Array, ""]]:
+        xi, _ = posterior.sample(k)
+        return xi, posterior.log_prob(xi)
+
+    if not newton:
+        return recognised
+    start = posterior.gaussian(jax.random.fold_in(key, _START)).mean
+    peak = laplace(generative, v, jnp.ones(v.shape, bool) if mask is None else mask, start, newton)
+
+    def mixed(k: Key[Array, ""]) -> tuple[Float[Array, " k"], Float[Array, ""]]:
+        key_which, key_xi = jax.random.split(k)
+        at_peak = jax.random.bernoulli(key_which)
+        xi = jnp.where(at_peak, peak.sample(key_xi)[0], posterior.sample(key_xi)[0])
+        return xi, jnp.logaddexp(peak.log_prob(xi), posterior.log_prob(xi)) - jnp.log(2.0)
+
+    return mixed

@@ -9,7 +9,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from jaxtyping import Bool, Float, Int, Key
 
-from dlgm.inference.imputation.laplace import laplace
+from dlgm.inference.laplace import laplace
 from dlgm.model import GenerativeModel, Model
 from dlgm.model.generative import log_standard_normal
 from dlgm.model.posterior import AbstractPosterior

@@ -37,7 +37,7 @@ METHODS: dict[str, Callable[..., Fitted]] = {
     "dlgm": ours,
 }
 # A method that takes minutes on some table is tried with fewer of its masks; the page says with how many.
-FEWER: dict[str, int] = {"HyperImpute": 1, "iterated forest": 2, "missForest": 2, "MICE": 2, "MIWAE": 2}
+FEWER: dict[str, int] = {"HyperImpute": 1, "iterated forest": 2, "MICE": 2, "MIWAE": 2}
 SLOW_ON_ADULT = ("kNN", "iterated forest", "missForest", "MICE", "MIWAE")
 DRAWS = 100
 

@@ -18,6 +18,37 @@ def scores(monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    from imputation import page
+
+    yield page
+    for name in ("imputation", "imputation.page"):
+        sys.modules.pop(name, None)
+
+
+def test_methods_are_compared_with_the_masks_that_both_had(page):
+    """A method that was spared the hard mask does not beat one that was not; and 2 % do not count."""
+    errors = {
+        "all": {0: 0.40, 1: 0.80},  # mean 0.6
+        "easy mask": {0: 0.41},  # 2.5 % worse with its only mask
+        "as good": {0: 0.405, 1: 0.81},
+        "worse": {0: 0.40, 1: 0.90},
+    }
+    records = [
+        {"protocol": "numbers", "table": "t", "mask": mask, "method": method, "error": error}
+        for method, own in errors.items()
+        for mask, error in own.items()
+    ]
+    found = page._table(records, ["numbers"], lambda r: r["error"], "{:.2f}", lowest=True)
+    told = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in found.splitlines()[2:]}
+    assert told["all"] == "**0.60 (0.20)**"
+    assert told["easy mask"] == "0.41, 1 of 2 masks"
+    assert told["as good"].startswith("**")
+    assert not told["worse"].startswith("**")
+
+
 def of_column(scores, draws, truth, kind, levels=0):
     """The scores of one column, all of which was hidden; `draws` has a row a draw and a column a cell."""
     truth = np.asarray(truth, float)[:, None]

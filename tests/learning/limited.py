@@ -25,7 +25,8 @@ if __name__ == "__main__":
     model = ModelConfig(make_observation("bernoulli", columns=rows.shape[1]).config(), latent=(1,), hidden=())
     config = TrainingConfig(epochs=1, batch_size=1_000)
     # Compile, and let the allocator settle, on a part.
-    fit(model, rows[:12_000], config=config, chunk_rows=1_000)
+    first = fit(model, rows[:12_000], config=config, chunk_rows=1_000)
+    log_likelihood(first.model, rows[:4_000], num_samples=1, key=jax.random.key(0))
     used = data_bytes()
     resource.setrlimit(resource.RLIMIT_DATA, (used + ALLOWED, used + ALLOWED))
     try:

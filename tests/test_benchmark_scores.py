@@ -1,5 +1,6 @@
 """The scores of the benchmark of imputation, by hand and by closed forms."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -9,26 +10,20 @@ from scipy.stats import norm
 
 
 @pytest.fixture
-def scores(monkeypatch):
+def benchmark(monkeypatch):
+    """The modules of the benchmark by name; forgotten afterwards, for their folder is no package of ours."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    from imputation import scores
-
-    yield scores
-    for name in ("imputation", "imputation.scores"):
-        sys.modules.pop(name, None)
+    yield lambda name: importlib.import_module(f"imputation.{name}")
+    for name in [name for name in sys.modules if name.split(".")[0] == "imputation"]:
+        del sys.modules[name]
 
 
 @pytest.fixture
-def page(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    from imputation import page
-
-    yield page
-    for name in ("imputation", "imputation.page"):
-        sys.modules.pop(name, None)
+def scores(benchmark):
+    return benchmark("scores")
 
 
-def test_methods_are_compared_with_the_masks_that_both_had(page):
+def test_methods_are_compared_with_the_masks_that_both_had(benchmark):
     """A method that was spared the hard mask does not beat one that was not; and 2 % do not count."""
     errors = {
         "all": {0: 0.40, 1: 0.80},  # mean 0.6
@@ -41,7 +36,7 @@ def test_methods_are_compared_with_the_masks_that_both_had(page):
         for method, own in errors.items()
         for mask, error in own.items()
     ]
-    found = page._table(records, ["numbers"], lambda r: r["error"], "{:.2f}", lowest=True)
+    found = benchmark("page")._table(records, ["numbers"], lambda r: r["error"], "{:.2f}", lowest=True)
     told = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in found.splitlines()[2:]}
     assert told["all"] == "**0.60 (0.20)**"
     assert told["easy mask"] == "0.41, 1 of 2 masks"

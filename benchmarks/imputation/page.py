@@ -13,10 +13,11 @@ from dlgm.reproduce.page import markdown_table, revision
 
 _HEAD = """# Imputation of tables
 
-Written by `make bench-imputation` (`benchmarks/imputation/run.py --page`), never by hand: revision {revision}, Python
+Written by `make bench-imputation` (`benchmarks/imputation/run.py --page`), never by hand, at {revision}: Python
 {python}, 2 CPU cores. Every method has its defaults and no tuning for any table. Numbers are means over masks, with
 standard errors over masks in brackets. Bold is what no other method of its column betters by 2 % with the masks that
 both were tried with. An empty cell has not been run.
+`benchmarks/imputation/results.jsonl` has a line for each run; newer lines say at which revision it was made.
 Seconds are for fitting and filling, compilation included, in one process, with other work beside it.
 """
 

@@ -92,6 +92,7 @@ def main() -> None:
                 "table": table,
                 "mask": mask,
                 "method": name,
+                "revision": page.revision(),
                 **_scored(name, task, protocol),
             }
             with results.open("a") as file:

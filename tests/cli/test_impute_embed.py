@@ -87,6 +87,18 @@ def test_errors_of_hidden_numbers_are_told_by_column_and_over_their_spread(peopl
     assert f"{told:.3g} standard deviations" in printed
 
 
+def test_a_column_that_does_not_vary_has_no_error_to_be_told(people, tmp_path):
+    """Two rows of the same height, of which one is hidden: its spread is zero."""
+    folder, _ = people
+    pd.DataFrame({"height": [170.0, 170.0], "city": "Oslo", "children": 1, "smokes": "no"}).to_csv(
+        tmp_path / "two.csv", index=False
+    )
+    asked = ["--model", folder / "people.dlgm", "--hide", 0.7, *FEW, "--out", tmp_path / "hidden"]
+    printed = run("impute", tmp_path / "two.csv", *asked)
+    assert "intervals" in printed
+    assert "root mean squared error" not in printed
+
+
 def test_new_rows_need_no_refit_and_no_company(people, tmp_path):
     """The second row of the table by itself, its columns in another order, as Parquet: the same fills."""
     folder, frame = people

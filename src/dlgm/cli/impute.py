@@ -382,15 +382,14 @@ def _tell(result: dict[str, Any], level: float, out: Path, written: list[str]) -
     if hidden := result.get("hidden"):
         typer.echo(f"Of {hidden['cells']:,} cells that were hidden:")
         if "coverage" in hidden:
-            scaled = "root mean squared error over standard deviations"
-            error = (
-                f"root mean squared error {hidden['root mean squared error']:.4g}"
-                if scaled not in hidden
-                else (f"root mean squared error {hidden[scaled]:.3g} standard deviations of their columns")
-            )
+            error = ""
+            if (plain := hidden.get("root mean squared error")) is not None:
+                error = f"; root mean squared error {plain:.4g}"
+            elif (scaled := hidden.get("root mean squared error over standard deviations")) is not None:
+                error = f"; root mean squared error {scaled:.3g} standard deviations of their columns"
             typer.echo(
                 f"  {hidden['coverage']:.1%} of the numbers lie within their {level:.0%} intervals "
-                f"(standard error {hidden['coverage standard error']:.1%}); {error}."
+                f"(standard error {hidden['coverage standard error']:.1%}){error}."
             )
         if "share of wrong codes" in hidden:
             f1 = f"; F1 of ones {hidden['F1 of ones']:.3f}" if "F1 of ones" in hidden else ""

@@ -42,9 +42,9 @@ class OrdinalLaw(CodeLaw):
         location: Float[Array, " x"],
         cutpoints: Float[Array, "x k"],
         gaps: Float[Array, "x g"],
-        has_edge: Bool[np.ndarray, "x k"],
     ) -> None:
         self.location, self.cutpoints, self.gaps = location, cutpoints, gaps
+        has_edge = jnp.isfinite(cutpoints)
         # log P(v = c) is a sum of three terms (logistic_bins); the first and the last code have one edge only.
         edges = jnp.where(has_edge, cutpoints, 0.0) - location[:, None]
         upper = jnp.pad(jnp.where(has_edge, log_below(edges), 0.0), ((0, 0), (0, 1)))
@@ -196,7 +196,7 @@ class Ordinal(AbstractCodes):
         return jnp.where(self._has_edge, from_first - middle, jnp.inf)
 
     def _law(self, outputs: Float[Array, " p"]) -> OrdinalLaw:
-        return OrdinalLaw(outputs, self.cutpoints, jnp.exp(self.log_gaps), self._has_edge)
+        return OrdinalLaw(outputs, self.cutpoints, jnp.exp(self.log_gaps))
 
     def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
         r"""$E[v_i] = \sum_c P(v_i > c)$."""

@@ -120,7 +120,7 @@ def _scored(name: str, task: Task, protocol: str) -> dict:
     if protocol == "new rows":
         record |= _new_rows(fitted, filled, task)
     elif fitted.draw is not None:
-        few = np.arange(min(len(task.rows), 2_000))  # rows are in no order that matters to a mask at random
+        few = np.arange(min(len(task.rows), 10_000))  # rows are in no order that matters to a mask at random
         draws = fitted.draw(task.rows[few], DRAWS)
         record["draws"] = of_draws(draws, task.truth[few], task.hidden[few], task.kinds, task.levels)
     return record

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,12 @@ from dlgm.cli.errors import UsageError
 from dlgm.cli.options import AsJson, Quiet, Seed, load_data, new_folder, settings_mistakes, writable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dlgm.data import Dataset
     from dlgm.learning import AbstractWatcher
+
+PAGE_DPI = 100.0  # of pictures on a page: enough for a screen, and files stay small
 
 Budget = Annotated[str, typer.Option(help="quick (minutes: a smoke test) or full (what docs/results.md reports).")]
 Page = Annotated[
@@ -49,8 +53,9 @@ def posterior(
 
     with stoppable("posterior"):
         results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
-    write_results(out, "posterior", results, {"posterior": figure}, as_json)
-    put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]})
+    figures = {"posterior": figure}
+    write_results(out, "posterior", results, figures, as_json)
+    put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]}, figures)
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
@@ -82,13 +87,14 @@ def embedding(
     if not loaded.labels:
         raise UsageError(f"--data: {data} has no classes to colour by.")
 
+    from dlgm.data.dataset import binarised
     from dlgm.reproduce.embedding import markdown, run
-    from dlgm.reproduce.training import binarised
 
     with stoppable("embedding"):
         results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
-    write_results(out, "embedding", results, {"embedding": figure}, as_json)
-    put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]})
+    figures = {"embedding": figure}
+    write_results(out, "embedding", results, figures, as_json)
+    put(page, "embedding", markdown(results), began, {"budget": budget, **results["settings"]}, figures)
     if not (quiet or as_json):
         share = results["neighbours of the same class"]
         typer.echo(f"{results['rows']:,} test rows; {share:.1%} of their ten nearest neighbours have their class.")
@@ -119,7 +125,7 @@ def imputation(
     from dlgm.reproduce import imputation as study
 
     results: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
+    drawn: dict[str, dict[str, Any]] = {}
     names = data or ["binarized-mnist", "mnist", "mnist-ink", "frey-faces", "svhn"]
     load = partial(study.prepared, load=partial(load_data, quiet=quiet))
     for name, loaded in load_those_there(names, load, quiet)[0].items():
@@ -127,13 +133,14 @@ def imputation(
         with stoppable("imputation"):
             model, summary = study.train(loaded, out, budget=budget, seed=seed, watchers=watchers)
         results[name] = summary
-        figures |= {f"{name}-{kind.strip('%')}": figure for kind, figure in study.pictures(model, loaded, seed=seed)}
+        drawn[name] = {f"{name}-{kind.strip('%')}": figure for kind, figure in study.pictures(model, loaded, seed=seed)}
         if loaded.family == "bernoulli":
             results[name]["scores"] = study.scores(model, loaded, budget=budget, seed=seed)
+    figures = {picture: figure for own in drawn.values() for picture, figure in own.items()}
     write_results(out, "imputation", results, figures, as_json)
     for name, found in results.items():
         settings = {"budget": budget, **found["settings"]}
-        put(page, f"imputation --data {name}", study.markdown(name, found), began, settings)
+        put(page, f"imputation --data {name}", study.markdown(name, found), began, settings, drawn[name])
     if not (quiet or as_json):
         for name, found in results.items():
             for record in found.get("scores", []):
@@ -163,13 +170,14 @@ def bayes(
     began = time.monotonic()
     loaded = load_data(data, quiet=quiet)
 
+    from dlgm.data.dataset import binarised
     from dlgm.reproduce.bayes import markdown, run
-    from dlgm.reproduce.training import binarised
 
     with stoppable("bayes"):
         results, figure = run(binarised(loaded), out, budget=budget, seed=seed, watcher=watcher_for(quiet or as_json))
-    write_results(out, "bayes", results, {"bayes": figure}, as_json)
-    put(page, "bayes", markdown(results), began, {"budget": budget, **results["settings"]})
+    figures = {"bayes": figure}
+    write_results(out, "bayes", results, figures, as_json)
+    put(page, "bayes", markdown(results), began, {"budget": budget, **results["settings"]}, figures)
     if not (quiet or as_json):
         for name, found in results["models"].items():
             typer.echo(
@@ -248,10 +256,22 @@ def write_results(out: Path, name: str, results: dict[str, Any], figures: dict[s
         typer.echo(text, nl=False)
 
 
-def put(page: Path | None, name: str, text: str, began: float, settings: dict[str, Any]) -> None:
-    """A study's section of the page, if there is one, with how it came about."""
-    from dlgm.reproduce.page import provenance, put_section
+def put(
+    page: Path | None,
+    name: str,
+    text: str,
+    began: float,
+    settings: dict[str, Any],
+    figures: "Mapping[str, Figure] | None" = None,
+) -> None:
+    """A study's section of the page, if there is one, with its pictures, and how it came about."""
+    from dlgm.plots import as_png
+    from dlgm.reproduce.page import provenance, put_pictures, put_section
 
-    if page is not None:
-        with settings_mistakes():
-            put_section(page, name, f"{text}\n\n{provenance(time.monotonic() - began, settings)}")
+    if page is None:
+        return
+    with settings_mistakes():
+        pictures = {picture: as_png(figure, dpi=PAGE_DPI) for picture, figure in (figures or {}).items()}
+        shown = put_pictures(page, name.split()[0], pictures)
+        parts = [text, shown, provenance(time.monotonic() - began, settings)]
+        put_section(page, name, "\n\n".join(part for part in parts if part))

@@ -53,7 +53,7 @@ def samples(
             results[name], figures[name] = run(rows, out, budget=budget, seed=seed, watchers=watchers)
     write_results(out, "samples", {"data": results, "missing": missing}, figures, as_json)
     settings = {name: found["settings"] for name, found in results.items()}
-    put(page, "samples", markdown(results, list(missing)), began, {"budget": budget, **settings})
+    put(page, "samples", markdown(results, list(missing)), began, {"budget": budget, **settings}, figures)
     if not (quiet or as_json):
         for name, found in results.items():
             of_samples, of_rows = (found[f"distance of {of}"]["mean"] for of in ("samples", "test rows"))

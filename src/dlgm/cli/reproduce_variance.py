@@ -46,8 +46,9 @@ def variance(
 
         results = study.run(settings, seed, advance)
 
-    write_results(out, "variance", results, draw_all(results), as_json)
-    put(page, "variance", markdown(results), began, {"budget": budget, "seed": seed})
+    figures = draw_all(results)
+    write_results(out, "variance", results, figures, as_json)
+    put(page, "variance", markdown(results), began, {"budget": budget, "seed": seed}, figures)
     if not (quiet or as_json):
         console = Console()
         for table in _summary(results):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SHARE = "0.1"  # of a user's rows, held out for validation
 MOST_HELD_OUT = 10_000  # of rows that stay on the disk
+_MADE_BINARY = "{} is grey and the model knows black and white, so pixels brighter than half count as white"
 
 
 @dataclass(frozen=True)
@@ -187,12 +188,16 @@ def rows_to_ask(
     **reading: Any,
 ) -> Part:
     """Rows to ask a model about, in the coding that it was trained with; or a message."""
+    from dlgm.data.dataset import binarised
+
     if not is_file(data):
         refuse_for_named(data, **reading)
-        rows = split_of(load_data(data, offline=offline, quiet=quiet), split or "test", limit, saved)
-        schema = schema_of(saved)
+        loaded, schema, notes = load_data(data, offline=offline, quiet=quiet), schema_of(saved), ()
+        if schema is None and loaded.family != "bernoulli" and saved.model.generative.observation.name == "bernoulli":
+            loaded, notes = binarised(loaded), (_MADE_BINARY.format(data),)
+        rows = split_of(loaded, split or "test", limit, saved)
         if schema is None:
-            return Part(rows)
+            return Part(rows, notes=notes)
         with users_mistakes():
             return Part(*schema.encode(rows), schema)
     if split is not None:

@@ -1,7 +1,7 @@
 """What a named data set is: rows in three splits, and how one row is an image."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,14 @@ class Dataset:
                     f"Dataset {self.name!r}: expected {len(rows)} labels for `{split}`; "
                     f"got shape {self.labels[split].shape}."
                 )
+
+
+def binarised(data: Dataset, above: int = 127) -> Dataset:
+    """Grey images in black and white, by default at half of the brightest; sets of bits as they are."""
+    if data.family == "bernoulli":
+        return data
+    bits = {split: (getattr(data, split) > above).astype(np.uint8) for split in SPLITS}
+    return replace(data, **bits, family="bernoulli")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 from dlgm.files import write_atomically
 
+FIGURES = "figures"  # the folder of a page's pictures, beside it
+
 
 def put_section(page: Path, name: str, text: str, *, by: str | None = None) -> None:
     """Put `text` between the marks of section `name`, in place of what was there; at the end, if there are none.
@@ -23,6 +25,14 @@ def put_section(page: Path, name: str, text: str, *, by: str | None = None) -> N
     after = rest.partition(end)[2] if mark else "\n"
     start = before if mark else f"{before.rstrip()}\n\n" if before.strip() else ""
     write_atomically(page, f"{start}{written}{after}".encode())
+
+
+def put_pictures(page: Path, study: str, pictures: Mapping[str, bytes]) -> str:
+    """Write PNG files into the folder `figures` beside the page, and return the lines that show them there."""
+    names = {picture: picture if picture == study else f"{study}-{picture}" for picture in pictures}
+    for picture, png in pictures.items():
+        write_atomically(page.parent / FIGURES / f"{names[picture]}.png", png)
+    return "\n\n".join(f"![{name.replace('-', ' ')}]({FIGURES}/{name}.png)" for name in names.values())
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

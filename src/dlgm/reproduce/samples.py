@@ -22,10 +22,12 @@ SETS = ("binarized-mnist", "frey-faces", "cifar10-patches", "small-norb")
 SHOWN = {"quick": 16, "full": 64}  # images in a grid
 COMPARED = {"quick": 20, "full": 1000}  # samples, and test rows, whose distance to the training rows is taken
 _TOGETHER = 5000  # training rows that distances are taken to at a time
-_WORDS = """Pictures of rows a model was trained on, of means (probabilities, where pixels are bits), and of samples
-of these. The numbers are distances to the nearest training row, root mean square over a row's values with white at 1,
-in the mean over rows with its standard error. Samples nearer than test rows would be copies; samples farther away are
-unlike the data in some respect, if only in that each of their pixels has noise of its own."""
+_WORDS = """The paper shows digits, objects of NORB, patches of CIFAR-10 and Frey faces, data on the left and samples on
+the right, and says that its digits match the data well. Here: rows a model was trained on, means (probabilities, where
+pixels are bits), and samples of these. The numbers are distances to the nearest training row, root mean square over a
+row's values with white at 1, in the mean over rows with its standard error. Samples nearer than test rows would be
+copies; samples farther away are unlike the data in some respect, if only in that each of their pixels has noise of its
+own."""
 
 
 def run(

@@ -7,8 +7,9 @@ import numpy as np
 
 from dlgm.artifact import SavedModel
 from dlgm.data import Dataset
+from dlgm.data.dataset import binarised
 from dlgm.inference import log_likelihood
-from dlgm.reproduce.training import binarised, spread
+from dlgm.reproduce.training import spread
 
 ROWS = 200  # test rows, evenly spaced, whose likelihood is recorded
 SAMPLES = 1000  # S

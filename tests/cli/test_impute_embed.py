@@ -1,14 +1,19 @@
 """`dlgm impute`, `dlgm embed` and the figures of `dlgm reproduce`: from files to files, and wrong input."""
 
+import dataclasses
+import importlib
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dlgm.cli import rows
 from dlgm.cli.errors import UsageError
+from dlgm.data import load_dataset
 from tests.cli.test_commands import model, run  # noqa: F401
 
+embed = importlib.import_module("dlgm.cli.embed")  # the package has a function of this name
 PNG = b"\x89PNG"
 
 
@@ -228,3 +233,16 @@ def test_other_columns_and_their_order_are_kept(people, tmp_path):
     for name in ("height", "city"):
         seen = more[name].notna()
         assert (again[name][seen] == more[name][seen]).all()
+
+
+def test_grey_images_are_asked_about_in_black_and_white(model, tmp_path, monkeypatch):  # noqa: F811
+    """A model of bits and a data set of greys: the same answers as for the bits, and a word about it."""
+    digits = load_dataset("digits")
+    greys = {split: (getattr(digits, split) * 100 + 100).astype(np.uint8) for split in ("train", "valid", "test")}
+    grey = dataclasses.replace(digits, name="grey", family="discretised-logistic", **greys)
+    monkeypatch.setattr(rows, "load_data", lambda name, **_: grey if name == "grey" else digits)
+    monkeypatch.setattr(embed, "load_data", lambda name, **_: digits)
+    printed = run("embed", "grey", "--model", model, "--limit", 20, "--out", tmp_path / "grey.csv")
+    assert "Note: grey is grey and the model knows black and white, so pixels brighter than half" in printed
+    assert "Note" not in run("embed", "digits", "--model", model, "--limit", 20, "--out", tmp_path / "bits.csv")
+    assert (tmp_path / "grey.csv").read_text() == (tmp_path / "bits.csv").read_text()

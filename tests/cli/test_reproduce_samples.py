@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from dlgm.cli import reproduce
 from dlgm.cli.app import app
 from dlgm.cli.errors import UsageError
+from dlgm.data import Dataset
 from dlgm.recipes import RECIPES, Recipe
 from dlgm.reproduce import samples, training
 from tests.cli.test_commands import run
@@ -31,6 +32,15 @@ def test_recipes_of_the_pictured_sets():
     assert samples.SETS == ("binarized-mnist", "frey-faces", "cifar10-patches", "small-norb")
     assert set(samples.SETS) <= set(RECIPES)
     assert NORB.model == {"latent": (100,), "hidden": (400,)}
+
+
+def test_the_paper_s_model_of_binarised_mnist_is_the_one_that_comes_with_the_package(tmp_path):
+    bits = np.zeros((3, 784), np.uint8)
+    data = Dataset("binarized-mnist", bits, bits, bits, (28, 28), "bernoulli")
+    found, settings = training.by_recipe(data, RECIPES["best"], tmp_path, budget="full", seed=0)
+    assert found.saved.config.latent == (200,)
+    assert settings["epochs"] == found.summary["epochs"] == 200
+    assert not list(tmp_path.iterdir())  # nothing was trained
 
 
 def test_nearest_rows_are_found_by_looking_at_each(monkeypatch):

@@ -192,7 +192,8 @@ def rows_to_ask(
 
     if not is_file(data):
         refuse_for_named(data, **reading)
-        loaded, schema, notes = load_data(data, offline=offline, quiet=quiet), schema_of(saved), ()
+        loaded, schema = load_data(data, offline=offline, quiet=quiet), schema_of(saved)
+        notes: tuple[str, ...] = ()
         if schema is None and loaded.family != "bernoulli" and saved.model.generative.observation.name == "bernoulli":
             loaded, notes = binarised(loaded), (_MADE_BINARY.format(data),)
         rows = split_of(loaded, split or "test", limit, saved)

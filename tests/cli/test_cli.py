@@ -40,9 +40,9 @@ def quick(tmp_path_factory):
 def test_variance_study_writes_its_files(quick):
     run, out = quick
     assert run.returncode == 0, run.stderr
-    names = {"variance.json", "formulas.png", "ratio.png", "growth.png", "comparison.png", "page.md"}
+    names = {"variance.json", "formulas.png", "ratio.png", "growth.png", "comparison.png", "page.md", "figures"}
     assert {path.name for path in out.iterdir()} == names
-    for path in out.glob("*.png"):
+    for path in out.rglob("*.png"):
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         assert path.stat().st_size > 10_000
 

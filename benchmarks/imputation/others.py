@@ -10,9 +10,12 @@ import pandas as pd
 
 from imputation.classical import Fitted, Kinds, Levels
 
-DATA_SETS = 5  # that miceforest completes: its default
+# miceforest completes one data set unless told otherwise. Each is a draw, and a draw is a poor guess of a single cell:
+# the mean of five is what its users would take for one.
+DATA_SETS = 5
+ROUNDS = 5  # of miceforest, which has no default for them
 HYPERIMPUTE = Path(".venv-hyperimpute/bin/python")  # an environment of its own: it needs older packages than ours
-PATIENCE = 900  # seconds
+CLASS_THRESHOLD = 5  # HyperImpute's default: a column with fewer different values than this is a category
 
 
 def as_frame(rows: np.ndarray, kinds: Kinds, levels: Levels) -> pd.DataFrame:
@@ -29,7 +32,7 @@ def mice(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
     import miceforest
 
     kernel = miceforest.ImputationKernel(as_frame(rows, kinds, levels), num_datasets=DATA_SETS, random_state=seed)
-    kernel.mice(5)
+    kernel.mice(ROUNDS)
 
     def completed(new: np.ndarray) -> np.ndarray:
         if new.shape == rows.shape and np.array_equal(new, rows, equal_nan=True):
@@ -58,9 +61,20 @@ import numpy as np, pandas as pd
 warnings.simplefilter("ignore")
 from hyperimpute.plugins.imputers import Imputers
 given = np.load(sys.argv[1])
-out = Imputers().get("hyperimpute", random_state=int(sys.argv[3])).fit_transform(pd.DataFrame(given))
+imputer = Imputers().get("hyperimpute", random_state=int(sys.argv[3]), class_threshold=int(sys.argv[4]))
+out = imputer.fit_transform(pd.DataFrame(given))
 np.save(sys.argv[2], np.asarray(out, float))
 """
+
+
+def class_threshold(kinds: Kinds, levels: Levels) -> int:
+    """From how many different values HyperImpute takes a column for numbers: it has no other way to be told.
+
+    Every category is below it, with the hole that it counts as one value more. Ordered codes and numbers that have no
+    more values than the largest category are taken for categories too.
+    """
+    largest = max((levels[i] for i, kind in enumerate(kinds) if kind == "category"), default=0)
+    return max(CLASS_THRESHOLD, largest + 2)
 
 
 def hyperimpute(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
@@ -70,8 +84,9 @@ def hyperimpute(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fi
     with tempfile.TemporaryDirectory() as folder:
         given, filled = Path(folder) / "given.npy", Path(folder) / "filled.npy"
         np.save(given, rows)
-        command = [str(HYPERIMPUTE), "-c", _WORKER, str(given), str(filled), str(seed)]
-        subprocess.run(command, check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [str(HYPERIMPUTE), "-c", _WORKER, str(given), str(filled)]
+        command += [str(seed), str(class_threshold(kinds, levels))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         out = np.load(filled)
     for i, kind in enumerate(kinds):
         if kind != "number":

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from imputation import page
 from imputation.classical import Fitted, factor_analysis, iterated_forest, knn, mean_or_mode, miss_forest, ridge
+from imputation.limit import time_limit
 from imputation.miwae import miwae
 from imputation.others import hyperimpute, mice, ours
 from imputation.scores import mixed_error, of_draws, squared_error
@@ -106,23 +107,27 @@ def _masks_of(method: str, table: str) -> int:
 
 
 def _scored(name: str, task: Task, protocol: str) -> dict:
+    """What there is to say of a method on a task; of one that failed anywhere, why, and what it had shown by then."""
     began = time.perf_counter()
+    record: dict = {}
     try:
-        fitted = METHODS[name](task.rows, task.kinds, task.levels, task.seed)
-        filled = fitted.fill(task.rows)
+        with time_limit():
+            fitted = METHODS[name](task.rows, task.kinds, task.levels, task.seed)
+            filled = fitted.fill(task.rows)
+        record["seconds"] = time.perf_counter() - began
+        if protocol.startswith("mixed"):
+            record["error"] = mixed_error(filled, task.truth, task.hidden, task.kinds, task.levels)
+        else:
+            record["error"] = squared_error(filled, task.truth, task.hidden)
+        if protocol == "new rows":
+            record |= _new_rows(fitted, filled, task)
+        elif fitted.draw is not None:
+            few = np.arange(min(len(task.rows), 10_000))  # rows are in no order that matters to a mask at random
+            draws = fitted.draw(task.rows[few], DRAWS)
+            record["draws"] = of_draws(draws, task.truth[few], task.hidden[few], task.kinds, task.levels)
     except Exception as error:  # a peer's failure is a result
-        return {"failed": f"{type(error).__name__}: {error}"[:300], "seconds": time.perf_counter() - began}
-    record: dict = {"seconds": time.perf_counter() - began}
-    if protocol.startswith("mixed"):
-        record["error"] = mixed_error(filled, task.truth, task.hidden, task.kinds, task.levels)
-    else:
-        record["error"] = squared_error(filled, task.truth, task.hidden)
-    if protocol == "new rows":
-        record |= _new_rows(fitted, filled, task)
-    elif fitted.draw is not None:
-        few = np.arange(min(len(task.rows), 10_000))  # rows are in no order that matters to a mask at random
-        draws = fitted.draw(task.rows[few], DRAWS)
-        record["draws"] = of_draws(draws, task.truth[few], task.hidden[few], task.kinds, task.levels)
+        record.setdefault("seconds", time.perf_counter() - began)
+        record["failed"] = f"{type(error).__name__}: {error}"[:300]
     return record
 
 

@@ -87,10 +87,11 @@ def test_new_rows_are_filled_each_by_itself(imputer):
 
 def test_a_category_never_seen_stays_and_tells_nothing(imputer):
     _, new = people(n=5, seed=6)
-    new.loc["p0", "city"] = "Bern"
+    new.loc["p0", ["city", "height"]] = ["Bern", None]
     without = new.copy()
     without.loc["p0", "city"] = None
-    filled = imputer.transform(new)
+    with pytest.warns(UserWarning, match="column .city.: 1 of . cells hold what was not there at fit, such as 'Bern'"):
+        filled = imputer.transform(new)
     assert filled.loc["p0", "city"] == "Bern"
     others = [name for name in new if name != "city"]
     pd.testing.assert_frame_equal(filled[others], imputer.transform(without)[others])
@@ -200,7 +201,8 @@ def test_few_fractions_are_drawn_as_they_are_and_filled_by_their_mean():
     assert filled.between(-0.75, 2.6).all()
     assert not filled.isin(values).any()  # a mean, such as that of any other column of numbers
     # A value never seen at fit stays, and the row's other holes are filled without it.
-    new = best.transform(pd.DataFrame({"few": [0.2, np.nan], "b": [np.nan, 0.0]}))
+    with pytest.warns(UserWarning, match="column 'few': 1 of 2 cells hold what was not there at fit, such as 0.2"):
+        new = best.transform(pd.DataFrame({"few": [0.2, np.nan], "b": [np.nan, 0.0]}))
     assert new["few"][0] == 0.2
     assert new.notna().all(axis=None)
 
@@ -284,13 +286,89 @@ def test_a_constant_column_does_not_make_others_pile_up():
     assert ages.isin([18, 79]).mean() < 0.1
 
 
-def test_a_loaded_model_answers_as_it_did(tmp_path):
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_a_loaded_model_answers_as_it_did(tmp_path, epochs):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
-    model = DLGM(latent=1, epochs=1, random_state=7).fit(frame)
+    model = DLGM(latent=1, epochs=epochs, random_state=7).fit(frame)
     model.save(tmp_path / "m.dlgm")
     again = DLGM.load(tmp_path / "m.dlgm")
     np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
     pd.testing.assert_frame_equal(again.sample(3), model.sample(3))
+    assert again.n_iter_ == model.n_iter_ <= epochs
+
+
+def test_arrays_and_frames_take_each_other_s_place(tmp_path):
+    """As in scikit-learn: an array after a frame has its columns in order, with a warning; nothing else differs."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+    frame.loc[3, "b"] = np.nan
+    frame["none"] = np.nan
+    model, imputer = DLGM(**QUICK).fit(frame.drop(columns="none")), DLGMImputer(draws=5, **QUICK).fit(frame)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(
+            model.score_samples(frame.drop(columns="none").to_numpy()), model.score_samples(frame.drop(columns="none"))
+        )
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(imputer.transform(frame.to_numpy()), imputer.transform(frame).to_numpy())
+    array = frame.drop(columns="none").to_numpy(np.float32)
+    of_array = DLGM(**QUICK).fit(array)
+    of_array.save(tmp_path / "m.dlgm")
+    again = DLGM.load(tmp_path / "m.dlgm")
+    np.testing.assert_array_equal(again.score_samples(array), of_array.score_samples(array))
+    assert isinstance(again.sample(2), np.ndarray)
+    assert not hasattr(again, "feature_names_in_")
+    assert DLGMImputer(draws=5, **QUICK).fit_transform(array).dtype == np.float32
+
+
+def test_labels_that_are_no_texts_are_kept():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=[10, 20])
+    assert list(DLGM(**QUICK).fit(frame).sample(2).columns) == [10, 20]
+    for estimator in (DLGM(**QUICK), DLGMImputer(**QUICK)):
+        with pytest.raises(ValueError, match="column 'a': expected every column name once; got it twice"):
+            estimator.fit(frame.set_axis(["a", "a"], axis=1))
+
+
+def test_categories_that_a_new_frame_has_not_heard_of_are_filled_in():
+    frame = pd.DataFrame({"c": pd.Categorical(["u"] * 30 + ["w"] * 30), "b": np.repeat([-1.0, 1.0], 30)})
+    imputer = DLGMImputer(draws=20, **QUICK).fit(frame)
+    new = pd.DataFrame({"c": pd.Categorical(["u", None, None], categories=["u"]), "b": [-1.0, -1.0, 1.0]})
+    filled = imputer.transform(new)["c"]
+    assert filled.tolist() == ["u", "u", "w"]
+    assert isinstance(filled.dtype, pd.CategoricalDtype)
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "object", "category", "Int64", "float32"])
+def test_means_lie_between_the_values_whatever_the_dtype(dtype):
+    is_truth = dtype in ("boolean", "object")
+    cells: list[Any] = [bool(i % 2) if is_truth else 1 + i % 3 for i in range(60)]
+    kept = list(cells)
+    cells[0] = None
+    column = pd.Series(cells, dtype=object if dtype == "object" else None)
+    column = column.astype(pd.CategoricalDtype([1, 2, 3], ordered=True) if dtype == "category" else dtype)
+    frame = pd.DataFrame({"x": column, "b": np.random.default_rng(0).normal(size=60)})
+    mean = DLGM(**QUICK).fit(frame).impute(frame, draws=50).mean()["x"]
+    assert mean.notna().all()
+    assert (0 if is_truth else 1) < float(mean[0]) < (1 if is_truth else 3)
+    assert float(mean[0]) % 1 != 0
+    assert [float(value) for value in mean[1:]] == [float(value) for value in kept[1:]]
+
+
+def test_numbers_that_were_not_among_the_few_are_no_end_of_a_search():
+    """A count of 7 where 0, 1 and 2 were seen: summed out with a warning, in place of an error in some fold."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, 3, 60), rng.normal(size=60)], axis=1).astype(float)
+    model = DLGM(**QUICK).fit(X)
+    odd, hole = X[:2].copy(), X[:2].copy()
+    odd[0, 0], hole[0, 0] = 7, np.nan
+    with pytest.warns(UserWarning, match="column 'x0': 1 of 2 cells hold what was not there at fit, such as 7"):
+        np.testing.assert_array_equal(model.score_samples(odd), model.score_samples(hole))
+
+
+def test_numbers_and_their_texts_are_the_same_category():
+    """What `encode` understands is not unknown: no warning, which would be an error here."""
+    frame = pd.DataFrame({"c": ["0", "1"] * 30, "b": np.tile([-1.0, 1.0], 30)})
+    imputer = DLGMImputer(draws=20, **QUICK).fit(frame)
+    b = imputer.transform(pd.DataFrame({"c": [0, 1], "b": [np.nan, np.nan]}))["b"]
+    assert b[0] < 0 < b[1]
 
 
 def test_probabilities_are_asked_for_by_name():

@@ -21,8 +21,8 @@ Draw = Callable[[np.ndarray, int], np.ndarray]  # rows, number of draws -> draws
 class Fitted:
     """What a method has learnt: one fill a hole, for rows seen or new, and perhaps draws."""
 
-    def __init__(self, fill: Fill, draw: Draw | None = None, note: str = "") -> None:
-        self.fill, self.draw, self.note = fill, draw, note
+    def __init__(self, fill: Fill, draw: Draw | None = None) -> None:
+        self.fill, self.draw = fill, draw
 
 
 def mean_or_mode(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:

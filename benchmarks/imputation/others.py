@@ -52,7 +52,7 @@ def mice(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fitted:
                 best[:, i] = np.rint(best[:, i])
         return best
 
-    return Fitted(fill, note=f"{DATA_SETS} data sets")
+    return Fitted(fill)
 
 
 _WORKER = """

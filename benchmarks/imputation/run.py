@@ -63,12 +63,13 @@ def main() -> None:
     parser.add_argument("--table", action="append")
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--masks", type=int, default=MASKS)
+    parser.add_argument("--redo", action="store_true", help="run again what is there; the newest line counts")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     results = asked.out / "results.jsonl"
     found = page.read(results)
-    done = {(r["protocol"], r["table"], r["mask"], r["method"]) for r in found}
+    done = {(r["protocol"], r["table"], r["mask"], r["method"]) for r in found if not asked.redo}
     for protocol, table, mask, make in tasks():
         if mask >= asked.masks or (asked.table and table not in asked.table):
             continue
@@ -125,6 +126,8 @@ def _scored(name: str, task: Task, protocol: str) -> dict:
             few = np.arange(min(len(task.rows), 10_000))  # rows are in no order that matters to a mask at random
             draws = fitted.draw(task.rows[few], DRAWS)
             record["draws"] = of_draws(draws, task.truth[few], task.hidden[few], task.kinds, task.levels)
+    except (ImportError, FileNotFoundError):  # what is not installed has not been run
+        raise
     except Exception as error:  # a peer's failure is a result
         record.setdefault("seconds", time.perf_counter() - began)
         record["failed"] = f"{type(error).__name__}: {error}"[:300]

@@ -51,8 +51,10 @@ def compare(
     few = np.linspace(0, len(train[0]) - 1, min(len(train[0]), _ROWS)).astype(int)
     together = np.concatenate([train[0][few], rows]), np.concatenate([_seen(*train)[few], left])
     inputs = Inputs(observation, *together)
-    k = best_number_of_factors(inputs, seed=seed)
-    fitted = inputs.factors(k, seed=seed)
+    # It learns from the rows that the model has learnt from; the others are in the same scaled numbers.
+    known = inputs.seen & (np.arange(len(inputs.seen)) < len(few))[:, None]
+    k = best_number_of_factors(Inputs(observation, train[0][few], _seen(*train)[few]), seed=seed)
+    fitted = inputs.factors(k, known, seed=seed)
     mean, variance = fitted.conditional(inputs.scaled[len(few) :])
     values = _draws(schema, inputs, mean, variance, np.argwhere(hidden), seed)
     own = judge.error(values, np.full(values.shape, 1 / _DRAWS), observation)

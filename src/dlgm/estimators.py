@@ -13,14 +13,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Density
 from sklearn.impute import MissingIndicator
 from sklearn.utils import Tags
 from sklearn.utils.validation import (
-    _check_feature_names,
     _check_feature_names_in,
-    _check_n_features,
     check_is_fitted,
     check_random_state,
     validate_data,
 )
 
+from dlgm.data.schema.schema import refuse_twins
 from dlgm.tables import TableImputation, TableModel, fit_table
 
 __all__ = ["DLGM", "DLGMImputer"]
@@ -45,23 +44,28 @@ class _TableEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
 
     def _as_frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """Rows as a DataFrame whose columns are called x0, x1, .. or by their own names."""
+        """Rows as a DataFrame; the columns of an array are called as those at fit, or x0, x1, .."""
         if isinstance(X, pd.DataFrame):
-            _check_feature_names(self, X, reset=reset)
-            _check_n_features(self, X, reset=reset)
+            refuse_twins(list(map(str, X.columns)))
+            validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X) or not X.shape[1]:
                 raise ValueError(
                     f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape={X.shape}) while a "
                     "minimum of 1 is required."
                 )
-            return X.set_axis(list(map(str, X.columns)), axis=1)
-        array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
-        return pd.DataFrame(np.asarray(array), columns=[f"x{i}" for i in range(array.shape[1])])
+            frame = X.set_axis(list(map(str, X.columns)), axis=1)
+        else:
+            array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+            names = [f"x{i}" for i in range(array.shape[1])] if reset else self._names
+            frame = pd.DataFrame(np.asarray(array), columns=names)
+        if reset:
+            self._names = list(frame.columns)
+            self._labels = X.columns if isinstance(X, pd.DataFrame) else None
+        return frame
 
     def _train(self, frame: pd.DataFrame) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -87,7 +91,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
     - `num_samples`: importance samples a row for `score_samples`.
     - `random_state`: a seed, from which everything follows.
 
-    Holes are NaN or pandas' own, and are summed out of likelihoods.
+    Holes are NaN or pandas' own, and are summed out of likelihoods. So are, with a warning, categories that were not
+    there at fit, and numbers that are none of the few which a column had.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 2)) @ np.array([[1.0, 0.5], [0.0, 0.3]])
@@ -119,20 +124,21 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
     def fit(self, X: Any, y: Any = None) -> "DLGM":
         """Learn the table's distribution; `y` is not looked at."""
         frame = self._as_frame(X, reset=True)
-        self._is_frame = _is_frame(X)
         self._train(frame)
+        self.table_.saved.data["array"] = self._labels is None
         self._n_features_out = self.table_.saved.config.latent[0]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """The posterior mean of each row's latents."""
         check_is_fitted(self)
-        return self.table_.latents(self._as_frame(X, reset=False), seed=self.seed_)
+        return self.table_.latents(self._as_frame(X, reset=False), seed=self.seed_, unknown="missing")
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Importance-sampled log density of each row's observed cells, in the user's units."""
         check_is_fitted(self)
-        found = self.table_.score(self._as_frame(X, reset=False), num_samples=self.num_samples, seed=self.seed_)
+        frame = self._as_frame(X, reset=False)
+        found = self.table_.score(frame, num_samples=self.num_samples, seed=self.seed_, unknown="missing")
         return np.asarray(found.log_p, np.float64)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -144,12 +150,13 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         check_is_fitted(self)
         seed = self.seed_ if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
         rows = self.table_.sample(n_samples, seed=seed)
-        return rows if self._is_frame else rows.to_numpy(np.float64)
+        return rows.to_numpy(np.float64) if self._labels is None else rows.set_axis(self._labels, axis=1)
 
     def impute(self, X: Any, draws: int = 100, **settings: Any) -> TableImputation:
         """Completed copies of a table, with everything they say about each hole; `settings` are `dlgm.impute`'s."""
         check_is_fitted(self)
-        return self.table_.impute(self._as_frame(X, reset=False), draws=draws, seed=self.seed_, **settings)
+        frame = self._as_frame(X, reset=False)
+        return self.table_.impute(frame, draws=draws, seed=self.seed_, **{"unknown": "missing", **settings})
 
     def save(self, path: str | Path) -> None:
         """Write a model file, which the command line reads too."""
@@ -161,11 +168,14 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         """A fitted model from a file that `save` or `dlgm fit` wrote."""
         table = TableModel.load(path)
         model = cls(random_state=0)
-        model.table_, model._is_frame = table, True
+        model.table_ = table
         model.seed_ = int(table.saved.training.get("config", {}).get("seed", 0))
+        model.n_iter_ = int(table.saved.training.get("summary", {}).get("epochs", 0))
         model._n_features_out = table.saved.config.latent[0]
-        model.n_features_in_ = len(table.schema.columns)
-        model.feature_names_in_ = np.array(table.schema.names, object)
+        model.n_features_in_, model._names, model._labels = len(table.schema.columns), list(table.schema.names), None
+        if not table.saved.data.get("array", False):
+            model._labels = pd.Index(table.schema.names)
+            model.feature_names_in_ = np.array(table.schema.names, object)
         return model
 
 
@@ -291,13 +301,14 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             names = [str(name) for name in X.columns]
             back = dict(zip(names, X.columns, strict=True))
             filled = filled.set_axis([back[name] for name in filled.columns], axis=1)
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64  # of an array
         if self.indicator_ is not None:
             holes = self.indicator_.transform(_holes(frame))
             if not _is_frame(X):
-                return np.hstack([filled.to_numpy(np.float64), holes.astype(np.float64)])
+                return np.hstack([filled.to_numpy(dtype), holes.astype(dtype)])
             own = [f"missingindicator_{back[names[i]]}" for i in self.indicator_.features_]
             return filled.assign(**{name: holes[:, i] for i, name in enumerate(own)})
-        return filled if _is_frame(X) else filled.to_numpy(np.float64)
+        return filled if _is_frame(X) else filled.to_numpy(dtype)
 
 
 def _is_frame(X: Any) -> bool:

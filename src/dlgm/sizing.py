@@ -105,10 +105,10 @@ def _error_in_units(schema: Schema, frame: Any, columns: list[int], seed: int) -
             return schema.in_units_of(i, from_inputs(schema.columns[i], own))
 
         nodes = mean[here, at] + np.sqrt(variance[here, at]) * _NODES[:, None]
-        expected, true = _NODE_WEIGHTS @ in_units(nodes), in_units(inputs.scaled[here, at])
-        errors.append(
-            np.mean((expected - true) ** 2) / max(float(np.var(in_units(inputs.scaled[inputs.seen[:, at], at]))), 1e-30)
-        )
+        # The cells themselves: as inputs they are held at so many standard deviations, of other numbers in each schema.
+        cells = schema.in_units_of(i, values[:, i])
+        error = np.mean((_NODE_WEIGHTS @ in_units(nodes) - cells[here]) ** 2)
+        errors.append(error / max(float(np.var(cells[inputs.seen[:, at]])), 1e-30))
     return float(np.mean(errors)) if errors else 0.0
 
 

@@ -1,5 +1,6 @@
 """A model of a DataFrame: asked and answered in the user's own columns, units and dtypes."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from jaxtyping import Bool, Float, Shaped
 
 from dlgm.artifact import ModelFileError, SavedModel, load_model, save_model
 from dlgm.data.schema import Schema, infer_schema
+from dlgm.data.schema.cells import plain, shown
+from dlgm.data.schema.coding import codes_of
 from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
 from dlgm.inference.imputation.pooling import pool
 from dlgm.learning import AbstractWatcher, Fitted, TrainingConfig, fit
@@ -44,13 +47,15 @@ class TableModel:
     def encode(self, frame: pd.DataFrame, *, unknown: str = "error") -> Cells:
         """Rows as the model's numbers, and which cells were observed.
 
-        `unknown` says what becomes of categories that were not there at fit: `error`, or `missing`.
+        `unknown` says what becomes of categories that were not there at fit: `error`, or `missing`, with a warning.
         """
         return self.schema.encode(frame if unknown == "error" else self._without_unknown(frame))
 
-    def score(self, frame: pd.DataFrame, *, num_samples: int = 1000, seed: int = 0) -> Likelihood:
+    def score(
+        self, frame: pd.DataFrame, *, num_samples: int = 1000, seed: int = 0, unknown: str = "error"
+    ) -> Likelihood:
         """Importance-sampled log p of each row's observed cells, as a density in the user's units."""
-        values, mask = self.encode(frame)
+        values, mask = self.encode(frame, unknown=unknown)
         found = log_likelihood(self.model, values, mask, num_samples=num_samples, key=jax.random.key(seed))
         shift = self.schema.log_jacobian(values, mask)
         return found._replace(log_p=found.log_p + shift, bound=found.bound + shift)
@@ -100,11 +105,19 @@ class TableModel:
         return cls(saved, Schema.from_dict(saved.data["schema"]))
 
     def _without_unknown(self, frame: pd.DataFrame) -> pd.DataFrame:
-        known = {
-            column.name: frame[column.name].where(frame[column.name].isin(list(column.categories)))
-            for column in self.schema.columns
-            if column.categories is not None and column.name in frame
-        }
+        known = {}
+        for column in self.schema.columns:
+            if column.categories is None or column.name not in frame:
+                continue
+            cells = plain(column.name, frame[column.name])
+            unknown = cells.observed & (codes_of(column, cells) < 0)
+            if unknown.any():
+                known[column.name] = frame[column.name].mask(unknown)
+                warnings.warn(
+                    f"column {column.name!r}: {int(unknown.sum()):,} of {len(frame):,} cells hold what was not there "
+                    f"at fit, such as {shown(cells.values[unknown][0])}; the model takes them as missing.",
+                    stacklevel=4,
+                )
         return frame.assign(**known)
 
 
@@ -148,7 +161,11 @@ class TableImputation:
         return self.completed(self.numbers.best())
 
     def mean(self) -> pd.DataFrame:
-        """Each cell's mean; of categories, the most probable one."""
+        """Each cell's mean; of categories, the most probable one. Columns of whole numbers or truth values hold any."""
+        return self.completed(self.means(), rounded=False)
+
+    def means(self) -> Float[np.ndarray, "n x"]:
+        """What `mean` puts into the holes: numbers in the user's units, places between codes for codes."""
         means = np.where(self._unordered(), self.numbers.best(), self.numbers.mean())
         for i in np.flatnonzero(self._codes_of_numbers()):
             # Of the numbers themselves, which need not be equally far apart: as a place between their codes.
@@ -157,7 +174,7 @@ class TableImputation:
                 continue
             shares = self.numbers.probabilities(int(i))[:, : len(own)]
             means[:, i] = np.interp(shares @ own / shares.sum(axis=1), own, np.arange(len(own)))
-        return self.completed(means, rounded=False)
+        return means
 
     def median(self) -> pd.DataFrame:
         """Each cell's median; of categories, the most probable one."""
@@ -231,7 +248,8 @@ class TableImputation:
             here = ~self.numbers.mask[:, i]
             here = here if self.kept is None else here & ~self.kept[:, i]
             if here.any():
-                filled[name] = _put(filled[name], cells[name], here)
+                own = filled[name] if rounded or self._unordered()[i] else _as_floats(filled[name])
+                filled[name] = _put(own, cells[name], here)
         return filled
 
 
@@ -239,6 +257,9 @@ def _put(column: pd.Series, cells: pd.Series, here: Bool[np.ndarray, " n"]) -> p
     """A column with some cells replaced, in its own dtype if that can hold them."""
     new = cells[here]
     if isinstance(column.dtype, pd.CategoricalDtype):
+        # A frame of few rows may not have heard of all the categories that the model knows.
+        known = column.cat.categories
+        column = column.cat.add_categories([value for value in new.unique() if value not in known])
         new = new.astype(column.dtype)
     elif isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
         new = new.astype(float).astype(column.dtype)
@@ -249,6 +270,13 @@ def _put(column: pd.Series, cells: pd.Series, here: Bool[np.ndarray, " n"]) -> p
     column = column.copy()
     column.loc[here] = new.to_numpy(dtype=object if column.dtype == object else None)
     return column
+
+
+def _as_floats(column: pd.Series) -> pd.Series:
+    """A column of numbers or truth values, of any dtype, as one that can hold the numbers between them."""
+    if pd.api.types.is_float_dtype(column.dtype):
+        return column
+    return pd.Series([None if pd.isna(v) else float(v) for v in column], column.index, "Float64", column.name)
 
 
 def _is_text(categories: Sequence[Any] | None) -> bool:
@@ -282,7 +310,8 @@ def fit_table(
     config = preset("default", observation, **{**recipe.model, **(model or {})})
     asked = {**recipe.training, **(training or {}), "seed": seed}
     if asked["epochs"] == 0:
-        trained, history = _start(config, values, mask, seed), {"summary": {"epochs": 0}}
+        trained = _start(config, values, mask, seed)
+        history: dict[str, Any] = {"config": {"seed": seed}, "summary": {"epochs": 0}}
     else:
         settings = TrainingConfig(**asked)
         fitted = _fit(config, known, values, mask, settings, watchers)

@@ -11,6 +11,7 @@ import pytest
 from dlgm.cli import rows
 from dlgm.cli.errors import UsageError
 from dlgm.data import load_dataset
+from dlgm.tables import fit_table
 from tests.cli.test_commands import model, run  # noqa: F401
 
 embed = importlib.import_module("dlgm.cli.embed")  # the package has a function of this name
@@ -246,3 +247,40 @@ def test_grey_images_are_asked_about_in_black_and_white(model, tmp_path, monkeyp
     assert "Note: grey is grey and the model knows black and white, so pixels brighter than half" in printed
     assert "Note" not in run("embed", "digits", "--model", model, "--limit", 20, "--out", tmp_path / "bits.csv")
     assert (tmp_path / "grey.csv").read_text() == (tmp_path / "bits.csv").read_text()
+
+
+def test_means_of_ordered_numbers_are_the_same_in_cells_and_in_python(tmp_path):
+    """Of levels 0, 10 and 1,000 the mean is by their probabilities; the place of the mean code is another number."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"o": rng.choice([0, 10, 1000], 60), "b": rng.normal(size=60)})
+    table = fit_table(frame, training={"epochs": 0})
+    table.save(tmp_path / "o.dlgm")
+    holes = frame.astype({"o": "Int64"})
+    holes.loc[:9, "o"] = pd.NA
+    holes.to_csv(tmp_path / "o.csv", index=False)
+    run("impute", tmp_path / "o.csv", "--model", tmp_path / "o.dlgm", "--out", tmp_path / "filled", "--draws", 40)
+    cells = pd.read_csv(tmp_path / "filled" / "cells.csv")
+    found = table.impute(holes, draws=40, thin=10)
+    shares = found.probabilities("o").to_numpy()[:10]
+    np.testing.assert_allclose(cells["mean"], shares @ [0, 10, 1000], rtol=1e-4)
+
+
+def test_chains_and_warm_up_are_the_user_s(tmp_path, monkeypatch):
+    """Models of tables have defaults of their own, and no more than that."""
+    from dlgm import inference
+
+    asked = []
+    real = inference.impute
+
+    def spy(*args, **settings):
+        asked.append((settings["chains"], settings["warm_up"]))
+        return real(*args, **settings)
+
+    monkeypatch.setattr(inference, "impute", spy)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    fit_table(frame, training={"epochs": 0}).save(tmp_path / "m.dlgm")
+    frame.mask(np.eye(40, 2, dtype=bool)).to_csv(tmp_path / "m.csv", index=False)
+    command = ["impute", tmp_path / "m.csv", "--model", tmp_path / "m.dlgm", "--out", tmp_path / "out", "--draws", 40]
+    run(*command)
+    run(*command, "--chains", 2, "--warm-up", 3)
+    assert asked == [(1, 0), (2, 3)]

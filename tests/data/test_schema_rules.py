@@ -179,3 +179,15 @@ def test_single_columns_of_an_array_can_be_typed():
 def test_nothing_is_learnt_from_nothing(rows):
     with pytest.raises(SchemaError, match=r"^Expected at least one row and one column; got none\.$"):
         infer_schema(rows)
+
+
+def test_a_given_center_of_zero_is_one():
+    """The shape is learnt of (v - center) / scale as it was given, so that encoded cells are standard ones."""
+    from dlgm.data.schema import Column, Schema
+
+    frame = pd.DataFrame({"a": np.exp(np.random.default_rng(0).normal(size=500))})
+    given = Schema((Column("a", "real", center=0.0, scale=1.0),))
+    schema = infer_schema(frame, schema=given)
+    assert schema.columns[0].power is not None
+    values, _ = schema.encode(frame)
+    assert (values.mean(), values.std()) == pytest.approx((0, 1), abs=1e-4)

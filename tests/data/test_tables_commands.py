@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from dlgm.artifact import SavedModel, load_model, save_model
 from dlgm.cli.app import app, main
+from dlgm.cli.errors import UsageError
 from dlgm.cli.rows import rows_to_ask
 from dlgm.data import Schema, infer_schema, read_schema, read_table
 from dlgm.data.splits import split_at_random
@@ -366,3 +367,16 @@ def test_wrong_input_is_one_line_and_exit_code_two(args, tables, untrained, fitt
     assert len(printed.err.strip().splitlines()) == 1
     assert printed.out == ""
     assert {path.name for path in tables.iterdir()} == before
+
+
+def test_means_of_straightened_columns_are_refused(tmp_path):
+    """The mean of exp(y) is not exp of the mean of y."""
+    frame = pd.DataFrame({"a": np.exp(np.random.default_rng(0).normal(size=300)) - 0.5})
+    schema = infer_schema(frame)
+    assert schema.columns[0].power is not None
+    config = preset("default", schema.observation(), latent=(1,), hidden=(4,))
+    model = build_model(config, key=jax.random.key(0))
+    save_model(tmp_path / "a.dlgm", SavedModel(model, config, {"name": "a", "schema": schema.to_dict()}))
+    with pytest.raises(UsageError, match="--means: the column 'a' was straightened"):
+        run("sample", "--model", tmp_path / "a.dlgm", "--means", "--out", tmp_path / "m.csv")
+    assert not (tmp_path / "m.csv").exists()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlgm.learning.hidden_cells import HiddenCells, _draws, hide_some
-from dlgm.model import Bernoulli, Categorical, Composite, Gaussian, ModelConfig, Ordinal, build_model
+from dlgm.model import Bernoulli, Categorical, Composite, Gaussian, ModelConfig, Ordinal, build_model, initialise
 from tests.linear import random_factor_analysis
 
 KEY = jax.random.key(0)
@@ -84,9 +84,8 @@ def test_expectations_are_the_exact_conditional_means(off):
 
     exact, variance = np.array([conditional(rows[n], left[n], at[n]) for n in range(60)]).T
     cells = jnp.asarray(np.argwhere(hidden))
-    values, w = (
-        np.asarray(found, np.float64) for found in _draws(model, rows.astype(np.float32), left, cells, KEY, 2000)
-    )
+    drawn = _draws(model, rows.astype(np.float32), left, cells, jnp.zeros((5, 0)), KEY, 2000)
+    values, w = (np.asarray(found, np.float64) for found in drawn)
     np.testing.assert_allclose(w.sum(axis=0), 1, rtol=1e-4)
     found = np.sum(w * values, axis=0)
     error = np.sqrt(np.sum((w * (values - found)) ** 2, axis=0))
@@ -154,7 +153,7 @@ def test_means_and_frequencies_have_an_error_of_one():
 
 
 def test_ordered_codes_are_expected_and_others_are_drawn():
-    """Every weighted value is the mean code given the latents, however rare a code is; of three categories, a code."""
+    """Every weighted value is the mean, given the latents, of what codes stand for; of three categories, a code."""
     observation = Composite(
         [
             (Bernoulli(1), (2,)),
@@ -166,7 +165,8 @@ def test_ordered_codes_are_expected_and_others_are_drawn():
     model = build_model(ModelConfig(observation.config(), latent=(2,), hidden=(3,)), key=KEY)
     rows, left = np.zeros((1, 5), np.float32), np.zeros((1, 5), bool)
     cells = jnp.asarray([[0, i] for i in range(5)])
-    values, _ = _draws(model, jnp.asarray(rows), jnp.asarray(left), cells, KEY, 50)
+    stand_for = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    values, _ = _draws(model, jnp.asarray(rows), jnp.asarray(left), cells, jnp.asarray(stand_for), KEY, 50)
     # The latents of those draws, from the same key.
     own = jax.random.split(jax.random.split(KEY, 1)[0])[0]
     q = model.posterior(jnp.zeros(5), jnp.zeros(5, bool))
@@ -177,8 +177,23 @@ def test_ordered_codes_are_expected_and_others_are_drawn():
         """By the log-probability of each code."""
         log_p = [family.log_prob(jnp.minimum(c, jnp.array(family.levels) - 1.0), outputs) for c in range(4)]
         has = jnp.arange(4)[:, None] < jnp.array(family.levels)
-        return jnp.sum(jnp.where(has, jnp.exp(jnp.stack(log_p)), 0.0) * jnp.arange(4)[:, None], axis=0)
+        return jnp.sum(jnp.where(has, jnp.exp(jnp.stack(log_p)), 0.0) * stand_for.T, axis=0)
 
     by_hand = jax.vmap(lambda x: expected(model.generative.outputs(x)))(xi)
     np.testing.assert_allclose(values[:, :4], by_hand[:, :4], rtol=1e-4)
     assert set(np.unique(values[:, 4])) <= {0.0, 1.0, 2.0}
+
+
+def test_the_mean_of_values_far_apart_has_an_error_of_one():
+    """A model of the frequencies alone, whose codes stand for 0, 0.1 and 9.5: no mean of codes tells the mean."""
+    column = np.array([0.0] * 50 + [1.0] * 30 + [2.0] * 20)
+    observation = Composite([(Gaussian(1), (0,)), (Ordinal(1, 3), (1,))])
+    config = ModelConfig(observation.config(), latent=(1,), hidden=(), linear_path=True)
+    model = build_model(config, key=KEY)
+    rows = np.stack([np.zeros(100), column], axis=1)
+    model = initialise(model, rows, None)
+    model = eqx.tree_at(lambda m: m.generative.networks[0].linear, model, replace_fn=jnp.zeros_like)
+    asked = np.stack([np.zeros(100, bool), np.ones(100, bool)], axis=1)
+    stand_for = np.array([0.0, 0.1, 9.5])
+    judge = HiddenCells(rows, ~asked, asked, units=lambda i, v: stand_for[v.astype(int)] if i else v, key=KEY)
+    assert -judge(model) == pytest.approx(1.0, abs=1e-3)

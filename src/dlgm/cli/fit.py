@@ -336,7 +336,8 @@ def fit(
         typer.echo(f"Latents in use: {used}.")
         if beside:
             typer.echo(
-                f"{beside.num_cells:,} cells hidden in validation rows, squared error over their columns' variance: "
+                f"{beside.num_cells:,} cells hidden in validation rows, which also chose the epoch; squared error over "
+                "their columns' variance: "
                 f"this model {beside.model:.3f}, factor analysis ({beside.num_factors} factors) "
                 f"{beside.factor_analysis:.3f}, the columns' means about 1."
             )

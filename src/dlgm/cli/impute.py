@@ -42,8 +42,17 @@ def impute(
     ] = None,
     copies: Annotated[int, typer.Option(help="Completed copies to write, beside the best fill.", min=0, max=1000)] = 5,
     draws: Annotated[int, typer.Option(help="Draws of each hole, for means and intervals.", min=1)] = 100,
-    chains: Annotated[int, typer.Option(help="Chains for each row.", min=1)] = 4,
-    warm_up: Annotated[int, typer.Option(help="Steps of the plain chain at the start.", min=0, max=10**9)] = 50,
+    chains: Annotated[
+        int | None, typer.Option(help="Chains for each row. Default: 4; 1 where a table's holes are resampled.", min=1)
+    ] = None,
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            help="Steps of the plain chain at the start. Default: 50; 0 where a table's holes are resampled.",
+            min=0,
+            max=10**9,
+        ),
+    ] = None,
     thin: Annotated[int, typer.Option(help="Steps between two draws.", min=1, max=10**9)] = 10,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
     hide: Annotated[
@@ -86,12 +95,13 @@ def impute(
 
     from dlgm.files import to_json, write_atomically
     from dlgm.inference import impute as fill
+    from dlgm.inference.imputation.result import least_draws
     from dlgm.tables import NEWTON
 
     if not 0 < level < 1:
         raise UsageError(f"--level: expected a probability between 0 and 1; got {level:g}.")
-    if draws < 2 / (1 - level) - 1 - 1e-9:
-        raise UsageError(f"--draws: an interval of {level:g} needs {int(np.ceil(2 / (1 - level) - 1 - 1e-9))} or more.")
+    if draws < (least := least_draws(level)):
+        raise UsageError(f"--draws: an interval of {level:g} needs {least} or more.")
     if copies > draws:
         raise UsageError(f"--copies: expected at most as many as draws, {draws}; got {copies}.")
     part = rows.first(len(rows))  # in memory: what is written is as large
@@ -105,8 +115,9 @@ def impute(
         )
     knows_holes = saved.config.covariance == "cells"  # its proposals need no chains to get warm
     method = method or ("resample" if knows_holes else "metropolis")
-    if knows_holes and method == "resample":
-        chains, warm_up = 1, 0
+    cold = knows_holes and method == "resample"
+    chains = chains or (1 if cold else 4)
+    warm_up = (0 if cold else 50) if warm_up is None else warm_up
     shown = not (quiet or as_json)
     if shown:
         print_notes(rows.notes)
@@ -330,6 +341,9 @@ def _cells(found: "Imputation", part: Part, level: float) -> Any:
     found_best = found.best()
     tables = {"best": found_best, "mean": found.mean(), "low": low, "high": high}
     if part.schema is not None:
+        from dlgm.tables import TableImputation
+
+        tables["mean"] = TableImputation(pd.DataFrame(index=range(len(holes))), found, part.schema).means()
         # Means and ends of intervals stay between the values that a cell can have.
         frames = {name: part.schema.to_frame(np.nan_to_num(t), rounded=name == "best") for name, t in tables.items()}
         tables = {name: frame.astype(object).to_numpy() for name, frame in frames.items()}

@@ -37,6 +37,11 @@ def sample(
         raise UsageError("--out: a .png needs a model of images, in bits or 8-bit pixels; write a .csv or .npy.")
     if out.suffix == ".png" and num > 10_000:
         raise UsageError(f"--num: expected at most 10,000 images for a picture; got {num:,}.")
+    if means and schema and (name := _straightened(schema)):
+        raise UsageError(
+            f"--means: the column {name!r} was straightened, and the mean of the model's numbers is not that of yours. "
+            "Leave --means out, and take means of many rows."
+        )
     if out.suffix == ".npy" and schema and (name := _column_of_texts(schema)):
         raise UsageError(f"--out: an .npy file holds numbers, and the column {name!r} texts; write a .csv.")
 
@@ -86,6 +91,10 @@ def sample(
         typer.echo(json.dumps({"out": str(out), "rows": num, "columns": rows.shape[1], "seed": seed}))
     elif not quiet:
         typer.echo(f"{num:,} rows of {rows.shape[1]:,} values written to {out}.")
+
+
+def _straightened(schema: "Schema") -> str | None:
+    return next((column.name for column in schema.columns if column.power is not None), None)
 
 
 def _column_of_texts(schema: "Schema") -> str | None:

@@ -47,7 +47,8 @@ class HiddenCells:
     **Arguments**
 
     - `rows`, `left`: rows, and which of their cells a model is given. `hidden`: which it is asked about.
-    - `units`: turns numbers of a column, named by its place, into the user's: `Schema.in_units_of`.
+    - `units`: turns numbers of a column, named by its place, into the user's: `Schema.in_units_of`. Codes that stand
+      for no number are their own units.
     - `num_samples`: importance samples a row.
     """
 
@@ -70,8 +71,25 @@ class HiddenCells:
 
     def __call__(self, model: Model) -> float:
         """The score, higher is better; minus one is that of the columns' means."""
-        values, w = _draws(model, self._rows, self._left, jnp.asarray(self._cells), self._key, self._num_samples)
-        return -self.error(np.asarray(values, np.float64), np.asarray(w, np.float64), model.generative.observation)
+        observation = model.generative.observation
+        of_codes = self._values_of_codes(observation)
+        values, w = _draws(
+            model, self._rows, self._left, jnp.asarray(self._cells), jnp.asarray(of_codes), self._key, self._num_samples
+        )
+        drawn = np.array(values, np.float64)
+        for i in np.flatnonzero(~_are_ordered(observation)):
+            here = self._cells[:, 1] == i
+            drawn[:, here] = self._units(int(i), drawn[:, here])
+        return -self._error(drawn, np.asarray(w, np.float64), observation)
+
+    def _values_of_codes(self, observation: AbstractObservation) -> Float[np.ndarray, "x c"]:
+        """What each code of an ordered column stands for, in the user's units. Other columns have no use for it."""
+        codes = np.arange(max(observation.levels), dtype=np.float64)
+        table = np.zeros((len(observation.levels), len(codes)), np.float32)
+        for i in np.flatnonzero(_are_ordered(observation)):
+            own = codes[: observation.levels[i]]
+            table[i, : len(own)] = self._units(int(i), own)
+        return table
 
     def error(
         self,
@@ -80,18 +98,34 @@ class HiddenCells:
         observation: AbstractObservation,
     ) -> float:
         """The error of weighted draws of the hidden cells, whoever made them; one is that of the columns' means."""
+        drawn = np.array(values, np.float64)
+        for i in range(len(observation.levels)):
+            here = self._cells[:, 1] == i
+            drawn[:, here] = self._units(i, drawn[:, here])
+        return self._error(drawn, weights, observation)
+
+    def _error(
+        self, values: Float[np.ndarray, "s h"], weights: Float[np.ndarray, "s h"], observation: AbstractObservation
+    ) -> float:
+        """Of draws in the user's units."""
         errors = np.zeros(len(self._cells))
         for i, (levels, best) in enumerate(zip(observation.levels, observation.best_fills, strict=True)):
             here = self._cells[:, 1] == i
             if here.any():
                 judged = _brier if _is_unordered(levels, best) else _squared
                 own = partial(self._units, i)
-                errors[here] = judged(own(values[:, here]), weights[:, here], own(self._true[here]), own(self._seen[i]))
+                errors[here] = judged(values[:, here], weights[:, here], own(self._true[here]), own(self._seen[i]))
         return float(errors.mean())
 
 
 def _is_unordered(levels: int, best_fill: str) -> bool:
     return best_fill == "mode" and levels > 2
+
+
+def _are_ordered(observation: AbstractObservation) -> Bool[np.ndarray, " x"]:
+    """Columns of codes in order."""
+    kinds = zip(observation.levels, observation.best_fills, strict=True)
+    return np.array([levels > 0 and not _is_unordered(levels, best) for levels, best in kinds])
 
 
 def _squared(
@@ -118,18 +152,17 @@ def _draws(
     rows: Shaped[Array, "n x"],
     left: Bool[Array, "n x"],
     cells: Int[Array, "h 2"],
+    of_codes: Float[Array, "x c"],
     key: Key[Array, ""],
     num_samples: int,
 ) -> tuple[Float[Array, "s h"], Float[Array, "s h"]]:
     """Weighted draws of the hidden cells.
 
-    Of ordered codes, their expectation at each draw of the latents: a rare code, which counts for much when it is
-    missed, would else decide by whether it happened to be drawn.
+    Of ordered codes, the expectation at each draw of the latents of what they stand for (`of_codes`): a rare code,
+    which counts for much when it is missed, would else decide by whether it happened to be drawn.
     """
     observation, generative = model.generative.observation, model.generative.folded()
-    kinds = zip(observation.levels, observation.best_fills, strict=True)
-    ordered = np.array([levels > 0 and not _is_unordered(levels, best) for levels, best in kinds])
-    codes = jnp.arange(max(observation.levels), dtype=jnp.float32)
+    ordered = _are_ordered(observation)
 
     def one(row: tuple) -> tuple[Float[Array, "s x"], Float[Array, " s"]]:
         v, seen, k = row
@@ -141,7 +174,7 @@ def _draws(
         log_v = jax.vmap(lambda o: jnp.sum(observation.log_prob(v, o, seen)))(outputs)
         w = jax.nn.softmax(log_v + log_standard_normal(xi) - jax.vmap(posterior.log_prob)(xi))
         drawn = jax.vmap(observation.sample)(outputs, jax.random.split(key_v, num_samples))
-        expected = jax.vmap(lambda o: observation.probabilities(o) @ codes)(outputs)
+        expected = jax.vmap(lambda o: jnp.sum(observation.probabilities(o) * of_codes, axis=1))(outputs)
         return jnp.where(ordered, expected, drawn), w
 
     values, w = jax.lax.map(one, (rows, left, jax.random.split(key, rows.shape[0])), batch_size=_BLOCK)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float, Int, Num
 
 from dlgm.data.schema.cells import Cells, shown, to_numbers
 from dlgm.data.schema.column import CODED, Column
@@ -41,7 +41,8 @@ def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
         return v
 
 
-def _codes(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
+def codes_of(column: Column, cells: Cells) -> Int[np.ndarray, " n"]:
+    """The place of each cell among the column's categories, -1 for what is none of them."""
     import pandas as pd
 
     categories = column.categories or ()
@@ -51,7 +52,11 @@ def _codes(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     else:
         keys = pd.Index([float(value) for value in categories])
         values = to_numbers(cells.values) if cells.is_text else cells.values
-    codes = keys.get_indexer(values)
+    return np.asarray(keys.get_indexer(values))
+
+
+def _codes(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
+    codes, categories = codes_of(column, cells), column.categories or ()
     names = [value if isinstance(value, str) else shown(value) for value in categories]
     few = ", ".join(names[:8]) + (f", .. ({len(names)} in all)" if len(names) > 8 else "")
     if column.is_fractional:

@@ -47,7 +47,7 @@ def _values(columns: Sequence[Column]) -> str:
         label = "standard deviation" if first.kind == "real" else "geometric mean"
         words.append(f"{label} {_range([c.scale or 1.0 for c in columns])}")
     if first.power is not None:
-        words.append(f"power {_range([c.power or 1.0 for c in columns])}")
+        words.append(f"power {_range([1.0 if c.power is None else c.power for c in columns])}")
     return ", ".join(words)
 
 

@@ -127,7 +127,7 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
         center, scale = float(seen.mean()), float(seen.std())
         if not scale > CONSTANT * abs(center):
             return {"center": center, "scale": 1.0, **limits}
-        own = {"center": column.center or center, "scale": column.scale or scale}
+        own = {"center": center if column.center is None else column.center, "scale": column.scale or scale}
         return {**own, **limits, **_shape(column, (seen - own["center"]) / own["scale"])}
     if column.kind == "positive":
         above = seen[seen > 0]  # the others are refused when they are encoded, with their row

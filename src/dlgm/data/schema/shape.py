@@ -57,6 +57,7 @@ def _grown(size: Numbers, power: float) -> Numbers:
 
 
 def _shrunk(t: Numbers, power: float) -> Numbers:
-    if power == 0:
-        return np.expm1(t)
-    return np.expm1(np.log1p(np.maximum(power * t, -1 + 1e-15)) / power)
+    with np.errstate(over="ignore"):  # what the transform does not reach is infinity, which a column's range cuts off
+        if power == 0:
+            return np.expm1(t)
+        return np.expm1(np.log1p(np.maximum(power * t, -1 + 1e-15)) / power)

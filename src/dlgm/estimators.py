@@ -40,6 +40,8 @@ class _TableEstimator(BaseEstimator):
     random_state: Any
     n_features_in_: int
     table_: TableModel
+    _names: list[str]  # of the columns at fit, as texts
+    _labels: Any  # a DataFrame's columns as they were; None of an array
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -37,9 +37,18 @@ RECIPES: dict[str, Recipe] = {
         {"latent": (20,), "hidden": (100, 100)},
         {"epochs": 400, "batch_size": 100, "learning_rate": 2e-3, "drop_out": 0.2, "validate_every": 5},
     ),
+    # Rectifiers go on in a straight line where no row has been, to faces that are all contrast: tanh comes to an end. It
+    # has a bound that is lower by a hundredth, and better samples.
     "frey-faces": Recipe(
-        {"latent": (20,), "hidden": (200,)},
-        {"epochs": 400, "batch_size": 100, "validate_every": 5},
+        {"latent": (10,), "hidden": (200,), "nonlinearity": "tanh"},
+        {
+            "epochs": 300,
+            "batch_size": 100,
+            "optimiser": "adam",
+            "learning_rate": 2e-3,
+            "drop_out": 0.1,
+            "validate_every": 5,
+        },
     ),
     "cifar10-patches": Recipe(
         {"latent": (100,), "hidden": (400,)},

@@ -101,5 +101,13 @@ BERNOULLI_FACTOR_ANALYSIS = LatentBaseline(
 NLGBN = LatentBaseline("nlgbn", training={"epochs": 200, "learning_rate": 2e-3, "drop_out": 0.25, "validate_every": 5})
 WAKE_SLEEP = LatentBaseline(
     "paper-mnist",
-    training={"objective": "wake-sleep", "epochs": 200, "learning_rate": 1e-3, "warm_up": 0.02, "validate_every": 5},
+    {"nonlinearity": "gated"},
+    training={
+        "objective": "wake-sleep",
+        "num_samples": 4,
+        "epochs": 120,
+        "learning_rate": 2e-3,
+        "warm_up": 0.02,
+        "validate_every": 5,
+    },
 )

@@ -47,6 +47,19 @@ def test_methods_are_compared_with_the_masks_that_both_had(benchmark):
     assert not told["worse"].startswith("**")
 
 
+def test_a_method_that_ran_out_of_time_is_spared_the_table_s_other_masks(benchmark):
+    records = [
+        {"method": "slow", "table": "large", "failed": "TimeoutError: not done after 1800 seconds"},
+        {"method": "broken", "table": "large", "failed": "ValueError: no"},
+        {"method": "quick", "table": "large", "error": 0.5},
+    ]
+    too_slow = benchmark("run")._ran_out_of_time
+    assert too_slow(records, "slow", "large")
+    assert not too_slow(records, "slow", "small")
+    assert not too_slow(records, "broken", "large")
+    assert not too_slow(records, "quick", "large")
+
+
 def of_column(scores, draws, truth, kind, levels=0):
     """The scores of one column, all of which was hidden; `draws` has a row a draw and a column a cell."""
     truth = np.asarray(truth, float)[:, None]

@@ -88,6 +88,8 @@ def main() -> None:
             print(f"{table}: skipped, its files are not here ({error}). Set DLGM_DATA.")
             continue
         for name in wanted:
+            if not asked.redo and _ran_out_of_time(page.read(results), name, table):
+                continue
             record = {
                 "protocol": protocol,
                 "table": table,
@@ -105,6 +107,14 @@ def main() -> None:
 
 def _masks_of(method: str, table: str) -> int:
     return 1 if table.startswith("adult") and method in SLOW_ON_ADULT else MASKS
+
+
+def _ran_out_of_time(records: list[dict], method: str, table: str) -> bool:
+    """Whether a method was too slow for one mask of a table: it is not tried with the others."""
+    return any(
+        r["method"] == method and r["table"] == table and r.get("failed", "").startswith(TimeoutError.__name__)
+        for r in records
+    )
 
 
 def _scored(name: str, task: Task, protocol: str) -> dict:

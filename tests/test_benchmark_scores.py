@@ -48,16 +48,18 @@ def test_methods_are_compared_with_the_masks_that_both_had(benchmark):
 
 
 def test_a_method_that_ran_out_of_time_is_spared_the_table_s_other_masks(benchmark):
+    run = {"table": "large", "protocol": "mixed 20 %"}
     records = [
-        {"method": "slow", "table": "large", "failed": "TimeoutError: not done after 1800 seconds"},
-        {"method": "broken", "table": "large", "failed": "ValueError: no"},
-        {"method": "quick", "table": "large", "error": 0.5},
+        {**run, "method": "slow", "failed": "TimeoutError: not done after 1800 seconds"},
+        {**run, "method": "broken", "failed": "ValueError: no"},
+        {**run, "method": "quick", "error": 0.5},
     ]
     too_slow = benchmark("run")._ran_out_of_time
-    assert too_slow(records, "slow", "large")
-    assert not too_slow(records, "slow", "small")
-    assert not too_slow(records, "broken", "large")
-    assert not too_slow(records, "quick", "large")
+    assert too_slow(records, "slow", "large", "mixed 50 %")
+    assert not too_slow(records, "slow", "large", "new rows")
+    assert not too_slow(records, "slow", "small", "mixed 20 %")
+    assert not too_slow(records, "broken", "large", "mixed 20 %")
+    assert not too_slow(records, "quick", "large", "mixed 20 %")
 
 
 def of_column(scores, draws, truth, kind, levels=0):

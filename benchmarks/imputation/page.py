@@ -23,11 +23,15 @@ both were tried with. An empty cell has not been run.
 Seconds are for fitting and filling, compilation included, in one process, with other work beside it; a method has
 {patience:.0f} minutes, and one that needs more for one mask of a table is not tried with its others.
 
-Not quite defaults: MICE (miceforest) fills with the mean or mode of {data_sets} completed tables after {rounds} rounds,
-where its own default is a single table; a mean of so few draws has about a fifth more squared error than one of very
-many. The iterated forest has 5 rounds of 20 trees, where scikit-learn's own would be 10 of 100. MIWAE is written here
-from its paper, with 20,000 steps and no early stopping, and is not its authors' program. HyperImpute takes whatever has
-no more different values than the largest category for a category, for it cannot be told.
+Not quite defaults: MICE (miceforest) fills with the mean, median or mode of {data_sets} completed tables after {rounds}
+rounds, where its own default is a single table; a mean of so few draws has about a fifth more squared error than one of
+very many. On new rows its version 6.0.5 forgets to count its rounds and returns random cells; that is mended here. The
+iterated forest has 5 rounds of 20 trees, where scikit-learn's own would be 10 of 100. missForest is written here after
+its paper with scikit-learn's forests: categories among the predictors are codes, and leaves may hold a single row, where
+R's splits them as sets, and has leaves of five in regressions. MIWAE is written here from its paper, with 20,000 steps
+and no early stopping, and is not its authors' program; categories are one-hot numbers to it. HyperImpute takes whatever
+has no more different values than the largest category for a category, for it cannot be told: also the few values of a
+column of numbers, which costs it dearly on yeast.
 """
 
 _HALF = """## Half of all cells gone at random
@@ -63,17 +67,17 @@ def write(path: Path, records: list[dict]) -> None:
     parts = [_HEAD.format(revision=revision(), python=platform.python_version(), **head)]
     parts += [
         _HALF,
-        _table(records, ["numbers"], lambda r: r["error"], "{:.3f}", lowest=True),
+        _table(records, ["numbers"], lambda r: r.get("error"), "{:.3f}", lowest=True),
         "Seconds:",
-        _table(records, ["numbers"], lambda r: r["seconds"], "{:.0f}"),
+        _table(records, ["numbers"], lambda r: None if "failed" in r else r["seconds"], "{:.0f}"),
         _MIXED,
-        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: r["error"], "{:.4f}", lowest=True),
+        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: r.get("error"), "{:.4f}", lowest=True),
         "Seconds:",
-        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: r["seconds"], "{:.0f}"),
+        _table(records, ["mixed 20 %", "mixed 50 %"], lambda r: None if "failed" in r else r["seconds"], "{:.0f}"),
         _NEW,
-        _table(records, ["new rows"], lambda r: r["error on new rows"], "{:.3f}", lowest=True),
+        _table(records, ["new rows"], lambda r: r.get("error on new rows"), "{:.3f}", lowest=True),
         "Accuracy (breast, yeast) or R^2 (diabetes) there of gradient boosting that was trained on the fills:",
-        _table(records, ["new rows"], lambda r: r["downstream"], "{:.3f}", lowest=False),
+        _table(records, ["new rows"], lambda r: r.get("downstream"), "{:.3f}", lowest=False),
         _UNCERTAIN,
     ]
     for kind in ("number", "ordinal", "category"):
@@ -101,16 +105,16 @@ def _of_draws(kind: str, name: str, record: dict) -> float:
 def _table(
     records: Iterable[dict],
     protocols: list[str],
-    value: Callable[[dict], float],
+    value: Callable[[dict], float | None],  # None: the run did not come so far
     form: str,
     lowest: bool | None = None,
 ) -> str:
-    records = [r for r in records if r["protocol"] in protocols and "failed" not in r]
-    tables = list(dict.fromkeys((r["table"], r["protocol"]) for r in records))
-    methods = list(dict.fromkeys(r["method"] for r in records))
+    found = [(r, v) for r in records if r["protocol"] in protocols and (v := value(r)) is not None]
+    tables = list(dict.fromkeys((r["table"], r["protocol"]) for r, _ in found))
+    methods = list(dict.fromkeys(r["method"] for r, _ in found))
     cells: dict[tuple[str, tuple[str, str]], dict[int, float]] = {}  # by mask
-    for r in records:
-        cells.setdefault((r["method"], (r["table"], r["protocol"])), {})[r["mask"]] = value(r)
+    for r, v in found:
+        cells.setdefault((r["method"], (r["table"], r["protocol"])), {})[r["mask"]] = v
     most = {table: max(len(cells.get((m, table), {})) for m in methods) for table in tables}
 
     def is_beaten(method: str, table: tuple[str, str]) -> bool:

@@ -88,16 +88,14 @@ def main() -> None:
             print(f"{table}: skipped, its files are not here ({error}). Set DLGM_DATA.")
             continue
         for name in wanted:
-            if not asked.redo and _ran_out_of_time(page.read(results), name, table):
+            if not asked.redo and _ran_out_of_time(page.read(results), name, table, protocol):
                 continue
-            record = {
-                "protocol": protocol,
-                "table": table,
-                "mask": mask,
-                "method": name,
-                "revision": page.revision(),
-                **_scored(name, task, protocol),
-            }
+            run = {"protocol": protocol, "table": table, "mask": mask, "method": name, "revision": page.revision()}
+            try:
+                record = {**run, **_scored(name, task, protocol)}
+            except (ImportError, FileNotFoundError) as error:
+                print(f"{name} on {table}: skipped, it is not installed ({error}).")
+                continue
             with results.open("a") as file:
                 file.write(json.dumps(record) + "\n")
             print(json.dumps({k: v for k, v in record.items() if k != "draws"}), flush=True)
@@ -109,10 +107,11 @@ def _masks_of(method: str, table: str) -> int:
     return 1 if table.startswith("adult") and method in SLOW_ON_ADULT else MASKS
 
 
-def _ran_out_of_time(records: list[dict], method: str, table: str) -> bool:
-    """Whether a method was too slow for one mask of a table: it is not tried with the others."""
+def _ran_out_of_time(records: list[dict], method: str, table: str, protocol: str) -> bool:
+    """Whether a method was too slow for one mask of a table: it is not tried with the others, however many they hide."""
     return any(
-        r["method"] == method and r["table"] == table and r.get("failed", "").startswith(TimeoutError.__name__)
+        (r["method"], r["table"], r["protocol"].split()[0]) == (method, table, protocol.split()[0])
+        and r.get("failed", "").startswith(TimeoutError.__name__)
         for r in records
     )
 

@@ -23,15 +23,15 @@ both were tried with. An empty cell has not been run.
 Seconds are for fitting and filling, compilation included, in one process, with other work beside it; a method has
 {patience:.0f} minutes, and one that needs more for one mask of a table is not tried with its others.
 
-Not quite defaults: MICE (miceforest) fills with the mean, median or mode of {data_sets} completed tables after {rounds}
-rounds, where its own default is a single table; a mean of so few draws has about a fifth more squared error than one of
-very many. On new rows its version 6.0.5 forgets to count its rounds and returns random cells; that is mended here. The
-iterated forest has 5 rounds of 20 trees, where scikit-learn's own would be 10 of 100. missForest is written here after
-its paper with scikit-learn's forests: categories among the predictors are codes, and leaves may hold a single row, where
-R's splits them as sets, and has leaves of five in regressions. MIWAE is written here from its paper, with 20,000 steps
-and no early stopping, and is not its authors' program; categories are one-hot numbers to it. HyperImpute takes whatever
-has no more different values than the largest category for a category, for it cannot be told: also the few values of a
-column of numbers, which costs it dearly on yeast.
+Not quite defaults: MICE (miceforest) fills with the mean, median or mode of {data_sets} completed tables after
+{rounds} rounds, where its own default is a single table; a mean of so few draws has about a fifth more squared error
+than one of very many. On new rows its version 6.0.5 forgets to count its rounds and returns random cells; that is
+mended here. The iterated forest has 5 rounds of 20 trees, where scikit-learn's own would be 10 of 100. missForest is
+written here after its paper with scikit-learn's forests: categories among the predictors are codes, and leaves may
+hold a single row, where R's splits them as sets, and has leaves of five in regressions. MIWAE is written here from its
+paper, with 20,000 steps and no early stopping, and is not its authors' program; categories are one-hot numbers to it.
+HyperImpute takes whatever has no more different values than the largest category for a category, for it cannot be
+told: also the few values of a column of numbers, which costs it dearly on yeast.
 """
 
 _HALF = """## Half of all cells gone at random

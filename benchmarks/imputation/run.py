@@ -108,7 +108,7 @@ def _masks_of(method: str, table: str) -> int:
 
 
 def _ran_out_of_time(records: list[dict], method: str, table: str, protocol: str) -> bool:
-    """Whether a method was too slow for one mask of a table: it is not tried with the others, however many they hide."""
+    """Whether a method was too slow for one mask of a table: it is not tried with the others, whatever they hide."""
     return any(
         (r["method"], r["table"], r["protocol"].split()[0]) == (method, table, protocol.split()[0])
         and r.get("failed", "").startswith(TimeoutError.__name__)

@@ -19,12 +19,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from dlgm.data.schema.coding import nullable
 from dlgm.data.schema.schema import refuse_twins
+from dlgm.names import caller, require_one_of
 from dlgm.tables import TableImputation, TableModel, fit_table
 
 __all__ = ["DLGM", "DLGMImputer"]
 
-_PROPOSALS = 1000  # of the latents behind each row
+_PROPOSALS = 1000  # of the latents behind each row, about
 _FEW, _TOO_MANY = 5, 0.1  # proposals that a row's fills may rest on; the share of rows with fewer that is worth a word
 _ROWS = 20_000  # that are filled at a time, so that their draws fit into memory
 
@@ -76,9 +78,7 @@ class _TableEstimator(BaseEstimator):
             types = {"*": types}
         model = {"latent": _widths(self.latent), "hidden": _widths(self.hidden)}
         training = {"epochs": self.epochs, "learning_rate": self.learning_rate}
-        self.table_ = fit_table(
-            frame, types=types, model=_given(model), training=_given(training), seed=self.seed_ % 2**31
-        )
+        self.table_ = fit_table(frame, types=types, model=_given(model), training=_given(training), seed=self.seed_)
         self.n_iter_ = int(self.table_.saved.training["summary"]["epochs"])
 
 
@@ -94,7 +94,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
     - `random_state`: a seed, from which everything follows.
 
     Holes are NaN or pandas' own, and are summed out of likelihoods. So are, with a warning, categories that were not
-    there at fit, and numbers that are none of the few which a column had.
+    there at fit, and numbers that a column cannot have: none of the few that it had, a fraction among counts, or zero
+    where all were positive.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 2)) @ np.array([[1.0, 0.5], [0.0, 0.3]])
@@ -148,7 +149,10 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """New rows, as a DataFrame if the model was fitted to one."""
+        """New rows, as a DataFrame if the model was fitted to one: the same ones for the same `random_state`.
+
+        Without one they follow from the fit's, and are the same at each call.
+        """
         check_is_fitted(self)
         seed = self.seed_ if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
         rows = self.table_.sample(n_samples, seed=seed)
@@ -158,7 +162,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
         """Completed copies of a table, with everything they say about each hole; `settings` are `dlgm.impute`'s."""
         check_is_fitted(self)
         frame = self._as_frame(X, reset=False)
-        return self.table_.impute(frame, draws=draws, seed=self.seed_, **{"unknown": "missing", **settings})
+        given = X if _is_frame(X) else frame
+        return self.table_.impute(given, draws=draws, seed=self.seed_, **{"unknown": "missing", **settings})
 
     def save(self, path: str | Path) -> None:
         """Write a model file, which the command line reads too."""
@@ -186,11 +191,13 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
 
     **Arguments**
 
-    - `missing_values`: what stands for a hole; NaN, None and pandas' own always do.
+    - `missing_values`: what stands for a hole; NaN, None and pandas' own always do. A number is none among truth
+      values.
     - `fill`: `"best"`, the mean of numbers, the most probable category, the median of counts; or `"draw"`, one draw,
-      which keeps the columns' spread.
+      which keeps the columns' spread, and is the same each time a row is filled.
     - `draws`: from which the best is found.
-    - `add_indicator`, `keep_empty_features`: as in scikit-learn.
+    - `add_indicator`, `keep_empty_features`: as in scikit-learn. A column that was empty at fit is kept with zeros, or
+      False among truth values; texts and categories, of which none is known, stay missing.
     - the others as in `DLGM`.
 
     >>> import numpy as np
@@ -228,8 +235,9 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
 
     def fit(self, X: Any, y: Any = None) -> "DLGMImputer":
         """Learn the distribution of the columns from what is there; `y` is not looked at."""
-        if self.fill not in ("best", "draw"):
-            raise ValueError(f"fill: expected best or draw; got {self.fill!r}.")
+        require_one_of("fill", self.fill, ("best", "draw"))
+        if not isinstance(self.draws, int | np.integer) or isinstance(self.draws, bool) or self.draws < 1:
+            raise ValueError(f"draws: expected a whole number of at least 1; got {self.draws!r}.")
         given = self._as_frame(X, reset=True)
         frame = self._with_holes(given)
         self.empty_ = frame.isna().all().to_numpy()
@@ -252,9 +260,11 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
         if incomplete.any():
             filled = self._filled(known, np.flatnonzero(incomplete))
         if self.keep_empty_features and self.empty_.any():
-            empty = {name: frame[name].where(frame[name].notna(), 0.0) for name in frame.columns[self.empty_]}
+            empty = {name: _zeros_in_holes(frame[name]) for name in frame.columns[self.empty_]}
             filled = filled.assign(**empty)[list(frame.columns)]
-        return self._out(X, frame, filled)
+        # Whole numbers whose holes are marked by one of them have no room for a hole, until there is none.
+        marked = {name: given[name].dtype for name in filled if _is_plain_integer(given[name].dtype)}
+        return self._out(X, frame, filled.astype({k: v for k, v in marked.items() if filled[k].notna().all()}))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of what `transform` returns."""
@@ -267,35 +277,43 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
 
     def _filled(self, frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
         parts = []
-        for start in range(0, len(rows), _ROWS):
-            some = frame.iloc[rows[start : start + _ROWS]]
-            draws = 1 if self.fill == "draw" else self.draws
-            thin = max(1, _PROPOSALS // draws)
+        draws = 1 if self.fill == "draw" else int(self.draws)
+        thin = max(1, _PROPOSALS // draws)
+        # A single draw takes little memory, and copies of a row are told apart among those that are filled together.
+        step = len(rows) if self.fill == "draw" else _ROWS
+        for start in range(0, len(rows), step):
+            some = frame.iloc[rows[start : start + step]]
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "resample:")  # which speaks of settings that are not here
                 found = self.table_.impute(some, draws=draws, seed=self.seed_, unknown="missing", thin=thin)
             few = int(np.sum(found.numbers.effective_sample_size < _FEW))
             if few > _TOO_MANY * len(some):
                 warnings.warn(
-                    f"DLGMImputer: in {few:,} of {len(some):,} rows fills rest on fewer than {_FEW} of {_PROPOSALS:,} "
-                    "proposals, and are rough. Train for more epochs, or with fewer latents.",
-                    stacklevel=3,
+                    f"DLGMImputer: in {few:,} of {len(some):,} rows fills rest on fewer than {_FEW} of "
+                    f"{draws * thin:,} proposals, and are rough. Train for more epochs, or with fewer latents.",
+                    stacklevel=caller(),
                 )
             parts.append(found[0] if self.fill == "draw" else found.best())
-        filled = frame.copy()
-        new = pd.concat(parts)
-        for name in frame.columns:
-            column = filled[name].astype(new[name].dtype) if new[name].dtype != filled[name].dtype else filled[name]
-            column = column.copy()
-            column.iloc[rows] = new[name].to_numpy(dtype=object) if column.dtype == object else new[name].array
-            filled[name] = column
-        return filled
+        others = np.setdiff1d(np.arange(len(frame)), rows)
+        in_order = np.argsort(np.concatenate([rows, others]))
+        rest = [frame.iloc[others]] if len(others) else []
+        together = {name: _joined([part[name] for part in [*parts, *rest]]).iloc[in_order] for name in frame.columns}
+        return pd.DataFrame(together, copy=False)
 
     def _with_holes(self, frame: pd.DataFrame) -> pd.DataFrame:
         missing = self.missing_values
-        if missing is None or (isinstance(missing, float) and np.isnan(missing)):
+        if not pd.api.types.is_scalar(missing):
+            raise ValueError(f"missing_values: expected a single value; got {missing!r}.")
+        if pd.isna(missing):
             return frame
-        return frame if missing is pd.NA else frame.mask(frame == missing)
+        found = {}
+        for name, column in frame.items():
+            if pd.api.types.is_bool_dtype(column.dtype) != isinstance(missing, bool | np.bool_):
+                continue
+            is_hole = (column == missing).fillna(False)
+            if is_hole.any():
+                found[name] = column.astype(nullable(str(column.dtype))).mask(is_hole)
+        return frame.assign(**found)
 
     def _out(self, X: Any, frame: pd.DataFrame, filled: pd.DataFrame) -> Any:
         """As a DataFrame for a DataFrame, else an array, with the indicator's columns after the others."""
@@ -311,6 +329,28 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
             own = [f"missingindicator_{back[names[i]]}" for i in self.indicator_.features_]
             return filled.assign(**{name: holes[:, i] for i, name in enumerate(own)})
         return filled if _is_frame(X) else filled.to_numpy(dtype)
+
+
+def _joined(parts: list[pd.Series]) -> pd.Series:
+    """Pieces of a column, one after another; of categories, with all that any of them has."""
+    first = parts[0].dtype
+    if isinstance(first, pd.CategoricalDtype):
+        known = dict.fromkeys(value for part in parts for value in part.cat.categories)
+        parts = [part.astype(pd.CategoricalDtype(list(known), first.ordered)) for part in parts]
+    return pd.concat(parts)
+
+
+def _zeros_in_holes(column: pd.Series) -> pd.Series:
+    """What is kept of a column that was empty at fit."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return column.fillna(False)
+    if column.dtype == object and column.isna().all():
+        column = column.astype(float)
+    return column.fillna(0) if pd.api.types.is_numeric_dtype(column.dtype) else column
+
+
+def _is_plain_integer(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
 def _is_frame(X: Any) -> bool:

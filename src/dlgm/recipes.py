@@ -37,8 +37,8 @@ RECIPES: dict[str, Recipe] = {
         {"latent": (20,), "hidden": (100, 100)},
         {"epochs": 400, "batch_size": 100, "learning_rate": 2e-3, "drop_out": 0.2, "validate_every": 5},
     ),
-    # Rectifiers go on in a straight line where no row has been, to faces that are all contrast: tanh comes to an end. It
-    # has a bound that is lower by a hundredth, and better samples.
+    # Rectifiers go on in a straight line where no row has been, to faces that are all contrast: tanh comes to an end.
+    # It has a bound that is lower by a hundredth, and better samples.
     "frey-faces": Recipe(
         {"latent": (10,), "hidden": (200,), "nonlinearity": "tanh"},
         {

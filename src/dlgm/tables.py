@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from jaxtyping import Bool, Float, Shaped
 from dlgm.artifact import ModelFileError, SavedModel, load_model, save_model
 from dlgm.data.schema import Schema, infer_schema
 from dlgm.data.schema.cells import plain, shown
-from dlgm.data.schema.coding import codes_of
+from dlgm.data.schema.coding import unknown_in
 from dlgm.inference import Imputation, Likelihood, Pooled, impute, log_likelihood, posterior_moments, sample
 from dlgm.inference.imputation.pooling import pool
 from dlgm.learning import AbstractWatcher, Fitted, TrainingConfig, fit
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import linear_start
 from dlgm.model import Model, ModelConfig, build_model, initialise, preset
-from dlgm.names import closest
+from dlgm.names import caller, closest
 from dlgm.sizing import recipe_for_table, straightened_if_better
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
@@ -47,7 +47,8 @@ class TableModel:
     def encode(self, frame: pd.DataFrame, *, unknown: str = "error") -> Cells:
         """Rows as the model's numbers, and which cells were observed.
 
-        `unknown` says what becomes of categories that were not there at fit: `error`, or `missing`, with a warning.
+        `unknown` says what becomes of categories that were not there at fit, and of numbers that a column cannot have:
+        `error`, or `missing`, with a warning.
         """
         return self.schema.encode(frame if unknown == "error" else self._without_unknown(frame))
 
@@ -83,6 +84,7 @@ class TableModel:
 
         By default draws are resampled from what the recognition model, which knows about holes, proposes.
         """
+        names, frame = frame.columns, frame.set_axis(list(map(str, frame.columns)), axis=1)
         known = frame if unknown == "error" else self._without_unknown(frame)
         values, mask = self.schema.encode(known)
         if method == "resample" and self.saved.config.covariance == "cells":
@@ -90,7 +92,8 @@ class TableModel:
         found = impute(self.model, values, mask, method=method, draws=draws, key=jax.random.key(seed), **settings)
         # A category that was not there at fit is no hole to the user: it stays.
         kept = None if unknown == "error" else frame[self.schema.names].notna().to_numpy()
-        return TableImputation(frame, found.in_units(self.schema), self.schema, kept)
+        labels = dict(zip(frame.columns, names, strict=True))
+        return TableImputation(frame, found.in_units(self.schema), self.schema, kept, labels)
 
     def save(self, path: str | Path) -> None:
         """Write one model file, as `dlgm fit` does."""
@@ -107,16 +110,16 @@ class TableModel:
     def _without_unknown(self, frame: pd.DataFrame) -> pd.DataFrame:
         known = {}
         for column in self.schema.columns:
-            if column.categories is None or column.name not in frame:
+            if column.name not in frame:
                 continue
             cells = plain(column.name, frame[column.name])
-            unknown = cells.observed & (codes_of(column, cells) < 0)
+            unknown = unknown_in(column, cells)
             if unknown.any():
                 known[column.name] = frame[column.name].mask(unknown)
                 warnings.warn(
                     f"column {column.name!r}: {int(unknown.sum()):,} of {len(frame):,} cells hold what was not there "
                     f"at fit, such as {shown(cells.values[unknown][0])}; the model takes them as missing.",
-                    stacklevel=4,
+                    stacklevel=caller(),
                 )
         return frame.assign(**known)
 
@@ -142,10 +145,11 @@ def sample_in_range(model: Model, schema: Schema, num: int, *, seed: int = 0) ->
 class TableImputation:
     """Completed copies of a table. What was observed is as it was, other columns included; only holes are filled."""
 
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # its columns' names are texts
     numbers: Imputation  # in the user's units, with codes for categories
     schema: Schema
     kept: Bool[np.ndarray, "n x"] | None = None  # cells to leave alone even where the model saw a hole
+    labels: Mapping[str, Any] = field(default_factory=dict)  # what the user calls the columns, where that is no text
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -185,7 +189,7 @@ class TableImputation:
         drawn = np.stack([self._numbers(self.numbers[i]) for i in range(len(self))])
         spread = drawn.std(axis=0, ddof=1 if len(self) > 1 else 0)
         spread = np.where(self.numbers.mask & ~self._unordered(), 0.0, spread)
-        return pd.DataFrame(spread, self.frame.index, self.schema.names)
+        return self._labelled(pd.DataFrame(spread, self.frame.index, self.schema.names))
 
     def interval(self, level: float = 0.9) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The ends of each number's interval, which is the number itself where it was observed; NaN for texts."""
@@ -238,7 +242,7 @@ class TableImputation:
             if not self._unordered()[i]:
                 own = self.frame[name].astype("Float64").to_numpy(np.float64, na_value=np.nan)
                 numbers[name] = np.where(self.numbers.mask[:, i], own, numbers[name])
-        return numbers
+        return self._labelled(numbers)
 
     def completed(self, values: Float[np.ndarray, "n x"], rounded: bool = True) -> pd.DataFrame:
         """The table with numbers in the user's units in its holes."""
@@ -250,17 +254,27 @@ class TableImputation:
             if here.any():
                 own = filled[name] if rounded or self._unordered()[i] else _as_floats(filled[name])
                 filled[name] = _put(own, cells[name], here)
-        return filled
+        return self._labelled(filled)
+
+    def _labelled(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.set_axis([self.labels.get(name, name) for name in frame.columns], axis=1)
 
 
 def _put(column: pd.Series, cells: pd.Series, here: Bool[np.ndarray, " n"]) -> pd.Series:
-    """A column with some cells replaced, in its own dtype if that can hold them."""
+    """A column with some cells replaced, in its own dtype if that can hold them.
+
+    A column in which nothing is known comes in any dtype, and is given back in that of the fit.
+    """
+    if column.isna().all() and not _suits(column.dtype, cells.dtype):
+        return cells
     new = cells[here]
     if isinstance(column.dtype, pd.CategoricalDtype):
         # A frame of few rows may not have heard of all the categories that the model knows.
         known = column.cat.categories
         column = column.cat.add_categories([value for value in new.unique() if value not in known])
         new = new.astype(column.dtype)
+    elif pd.api.types.is_numeric_dtype(column.dtype) and any(isinstance(cell, str) for cell in new):
+        column, new = column.astype(object), new.astype(object)
     elif isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
         new = new.astype(float).astype(column.dtype)
     elif pd.api.types.is_integer_dtype(column.dtype) and not (new.astype(float) % 1 == 0).all():
@@ -270,6 +284,15 @@ def _put(column: pd.Series, cells: pd.Series, here: Bool[np.ndarray, " n"]) -> p
     column = column.copy()
     column.loc[here] = new.to_numpy(dtype=object if column.dtype == object else None)
     return column
+
+
+def _suits(dtype: Any, fitted: Any) -> bool:
+    """Whether a column in which nothing is known has a dtype that says what it would hold, and the fit agrees."""
+    types = pd.api.types
+    if isinstance(dtype, pd.CategoricalDtype) or dtype == fitted:
+        return True
+    says = types.is_extension_array_dtype(dtype) and types.is_numeric_dtype(dtype)
+    return says and types.is_numeric_dtype(fitted) and types.is_bool_dtype(dtype) == types.is_bool_dtype(fitted)
 
 
 def _as_floats(column: pd.Series) -> pd.Series:

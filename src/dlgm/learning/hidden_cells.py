@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, Key, Shaped
 from dlgm.model import AbstractObservation, Model
 from dlgm.model.generative import log_standard_normal
 
-_BLOCK = 250  # rows that are looked at together
+_BLOCK = 256  # rows that are looked at together
 
 
 def hide_some(
@@ -63,7 +63,7 @@ class HiddenCells:
         key: Key[Array, ""],
     ) -> None:
         asked = np.flatnonzero(hidden.any(axis=1))
-        self._rows, self._left = jnp.asarray(rows[asked]), jnp.asarray(left[asked])
+        self._rows, self._left = jnp.asarray(_padded(rows[asked])), jnp.asarray(_padded(left[asked]))
         self._cells = np.argwhere(hidden[asked])
         self._seen = [rows[(left | hidden)[:, i], i] for i in range(rows.shape[1])]
         self._true = rows[asked][hidden[asked]]
@@ -73,14 +73,13 @@ class HiddenCells:
         """The score, higher is better; minus one is that of the columns' means."""
         observation = model.generative.observation
         of_codes = self._values_of_codes(observation)
-        values, w = _draws(
-            model, self._rows, self._left, jnp.asarray(self._cells), jnp.asarray(of_codes), self._key, self._num_samples
-        )
-        drawn = np.array(values, np.float64)
+        cells = jnp.asarray(_padded(self._cells))
+        found = _draws(model, self._rows, self._left, cells, jnp.asarray(of_codes), self._key, self._num_samples)
+        drawn, w = (np.array(leaf, np.float64)[:, : len(self._cells)] for leaf in found)
         for i in np.flatnonzero(~_are_ordered(observation)):
             here = self._cells[:, 1] == i
             drawn[:, here] = self._units(int(i), drawn[:, here])
-        return -self._error(drawn, np.asarray(w, np.float64), observation)
+        return -self._error(drawn, w, observation)
 
     def _values_of_codes(self, observation: AbstractObservation) -> Float[np.ndarray, "x c"]:
         """What each code of an ordered column stands for, in the user's units. Other columns have no use for it."""
@@ -116,6 +115,11 @@ class HiddenCells:
                 own = partial(self._units, i)
                 errors[here] = judged(values[:, here], weights[:, here], own(self._true[here]), own(self._seen[i]))
         return float(errors.mean())
+
+
+def _padded(array: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "m ..."]:
+    """The array with its last row again and again, up to a power of two: a program is compiled for each length."""
+    return array[np.minimum(np.arange(1 << (len(array) - 1).bit_length()), len(array) - 1)]
 
 
 def _is_unordered(levels: int, best_fill: str) -> bool:

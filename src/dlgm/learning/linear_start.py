@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jaxtyping import Bool, Float
 from scipy.linalg import block_diag
 
@@ -32,8 +33,8 @@ class Inputs:
 
     def __init__(self, observation: AbstractObservation, rows: np.ndarray, mask: np.ndarray | None) -> None:
         seen = np.ones(rows.shape, bool) if mask is None else np.asarray(mask, bool)
-        values = np.where(seen, rows, 0).astype(np.float32)
-        encoded = jax.jit(jax.vmap(observation.encode))(values, seen)
+        values = jnp.asarray(np.where(seen, rows, 0), jnp.float32)
+        encoded = _encoded(observation, values, jnp.asarray(seen))
         self.widths = np.asarray(observation.input_widths)  # how many numbers a cell of each column is
         self.coded: Bool[np.ndarray, " i"] = np.repeat(self.widths > 1, self.widths)
         self.seen: Bool[np.ndarray, "n i"] = np.repeat(seen, self.widths, axis=1)
@@ -96,7 +97,7 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
     if len(generative.latent) != 1 or network.linear is None or not isinstance(recognition, CellRecognition):
         raise ValueError("linear_start: expected a model of one layer with linear_path and the covariance `cells`.")
     bias = network.layers[-1].bias
-    moves = np.asarray(jax.jit(jax.jacobian(generative.observation.expected_inputs))(bias), np.float64)
+    moves = np.asarray(_slopes(generative.observation, bias), np.float64)
     inverse = np.linalg.pinv(moves, rcond=1e-3)
     slopes = inverse @ (inputs.scale[:, None] * fitted.loadings)
     length = np.linalg.norm(slopes, axis=1, keepdims=True)
@@ -128,3 +129,18 @@ def start_at(model: Model, fitted: FactorAnalysis, inputs: Inputs) -> Model:
             as_leaf(inputs.center + inputs.scale * fitted.bias),
         ),
     )
+
+
+# Of the module, and not made anew for each table: a program is compiled once for all of a shape.
+@eqx.filter_jit
+def _encoded(
+    observation: AbstractObservation, values: Float[Array, "n x"], seen: Bool[Array, "n x"]
+) -> Float[Array, "n i"]:
+    """Rows as a recognition model sees them."""
+    return jax.vmap(observation.encode)(values, seen)
+
+
+@eqx.filter_jit
+def _slopes(observation: AbstractObservation, outputs: Float[Array, " p"]) -> Float[Array, "i p"]:
+    """How the expected inputs change with a network's outputs."""
+    return jax.jacobian(observation.expected_inputs)(outputs)

@@ -11,6 +11,11 @@ from dlgm.data.schema.shape import bend, log_slope, straighten
 
 # Beyond this, float32 no longer holds every whole number.
 MOST_COUNTS = 2**24
+_SUPPORTS = {  # what is expected of cells beside being finite, and what to do where they are not
+    "positive": ("numbers above zero in a positive column", "Mend it, or type the column as real."),
+    "count": (f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}", "Type the column as real, or mend it."),
+    "pixel": ("8-bit pixels, whole numbers from 0 to 255", "Mend it or mark it missing."),
+}
 _NULLABLE = {"bool": "boolean"} | {
     name: name.replace("int", "Int").replace("uI", "UI") for n in (8, 16, 32, 64) for name in (f"int{n}", f"uint{n}")
 }
@@ -25,20 +30,27 @@ def encode_column(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
 def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     cells = cells.as_numbers(f"numbers in a {column.kind} column")
     v = cells.values
-    with np.errstate(invalid="ignore"):
-        cells.refuse_infinite()
-        if column.kind == "real":
-            return _shaped(column, (v - (column.center or 0.0)) / (column.scale or 1.0))
-        if column.kind == "positive":
-            cells.refuse(v <= 0, "numbers above zero in a positive column", "Mend it, or type the column as real.")
-            share = v / (column.scale or 1.0)
-            return share if column.power is None else np.exp(_shaped(column, np.log(np.maximum(share, 1e-300))))
-        if column.kind == "count":
-            most = f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}"
-            cells.refuse((v < 0) | (v != np.floor(v)) | (v > MOST_COUNTS), most, "Type the column as real, or mend it.")
-            return v
-        cells.refuse((v < 0) | (v > 255) | (v != np.floor(v)), "8-bit pixels, whole numbers from 0 to 255")
+    cells.refuse_infinite()
+    if column.kind == "real":
+        return _shaped(column, (v - (column.center or 0.0)) / (column.scale or 1.0))
+    cells.refuse(unknown_in(column, cells), *_SUPPORTS[column.kind])
+    if column.kind != "positive":
         return v
+    share = v / (column.scale or 1.0)
+    return share if column.power is None else np.exp(_shaped(column, np.log(np.maximum(share, 1e-300))))
+
+
+def unknown_in(column: Column, cells: Cells) -> Bool[np.ndarray, " n"]:
+    """The observed cells that a model has no number for: none of the column's categories, or none of its kind."""
+    if column.kind in CODED:
+        return cells.observed & (codes_of(column, cells) < 0)
+    v = cells.as_numbers(f"numbers in a {column.kind} column").values
+    if column.kind == "positive":
+        return cells.observed & (v <= 0)
+    if column.kind == "real":
+        return np.zeros(len(v), bool)
+    most = MOST_COUNTS if column.kind == "count" else 255
+    return cells.observed & ((v < 0) | (v != np.floor(v)) | (v > most))
 
 
 def codes_of(column: Column, cells: Cells) -> Int[np.ndarray, " n"]:
@@ -99,8 +111,8 @@ def as_cells(column: Column, v: Float[np.ndarray, " n"], observed: Bool[np.ndarr
             ordered = column.kind == "ordinal"
             return pd.Series(pd.Categorical.from_codes(np.where(holes, -1, codes), list(categories), ordered=ordered))
         cells = np.array([*categories, None], object)[np.where(holes, -1, codes)]
-        return pd.Series(cells, dtype=object).astype(_with_holes(dtype) if holes.any() else dtype)
-    return _cast(v, holes, dtype, rounded)
+        return pd.Series(cells, dtype=object).astype(nullable(dtype) if holes.any() else dtype)
+    return _cast(v, holes, dtype, rounded, bool(column.whole))
 
 
 def in_units(column: Column, y: Num[np.ndarray, "..."], limited: bool) -> Float[np.ndarray, "..."]:
@@ -150,10 +162,10 @@ def _shaped(column: Column, z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n
     return (straighten(z, column.power) - (column.shift or 0.0)) / (column.spread or 1.0)
 
 
-def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str, rounded: bool) -> Any:
+def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str, rounded: bool, whole: bool) -> Any:
     import pandas as pd
 
-    v = np.where(holes, np.nan, v)
+    v = np.where(holes, np.nan, np.rint(v) if whole and rounded else v)
     base = dtype.split("[")[0].lower()
     if not rounded or base in ("object", "category", "str", "string"):
         return pd.Series(v)
@@ -164,10 +176,10 @@ def _cast(v: Float[np.ndarray, " n"], holes: Bool[np.ndarray, " n"], dtype: str,
         # The largest 64-bit integers are no float64: one step down is.
         v = np.clip(np.rint(v), float(limits.min), np.nextafter(float(limits.max), 0) if "64" in base else limits.max)
     if holes.any():
-        return pd.Series(v).astype(_with_holes(dtype))
+        return pd.Series(v).astype(nullable(dtype))
     return pd.Series(v.astype(base) if base == dtype else v).astype(dtype)
 
 
-def _with_holes(dtype: str) -> str:
+def nullable(dtype: str) -> str:
     """The nearest dtype that can have missing values."""
     return _NULLABLE.get(dtype, dtype)

@@ -32,6 +32,7 @@ UNITS: dict[str, tuple[str, ...]] = {
     "spread": ("real", "positive"),
     "low": ("real", "positive", "count"),
     "high": ("real", "positive", "count"),
+    "whole": ("real", "positive"),
 }
 
 _DTYPE = re.compile(r"(u?int|U?Int)(8|16|32|64)|(f|F)loat(16|32|64)?|double|bool|boolean|str|string|object|category")
@@ -73,6 +74,7 @@ class Column:
     spread: float | None = None
     low: float | None = None  # the range in which fills and samples are kept; None: no limit
     high: float | None = None
+    whole: bool | None = None  # whether all cells were whole numbers, though their dtype can hold others: so are fills
     dtype: str | None = None  # pandas' name for the type of the user's cells, which `decode` gives back
 
     @property

@@ -83,6 +83,10 @@ def _value(place: str, name: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SchemaError(f"{place}: expected {name} to be a number; got {value!r}.")
         return float(value)
+    if name == "whole":
+        if not isinstance(value, bool):
+            raise SchemaError(f"{place}: expected whole to be true or false; got {value!r}.")
+        return value
     if name == "repeat":
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
             raise SchemaError(f"{place}: expected repeat to be a whole number of at least 1; got {value!r}.")

@@ -40,6 +40,8 @@ def _values(columns: Sequence[Column]) -> str:
     if first.categories is not None:
         names = [value if isinstance(value, str) else str(value) for value in first.categories]
         return ", ".join(names[:6]) + (f", .. ({len(names)} in all)" if len(names) > 6 else "")
+    if len(columns) == 1 and first.low is not None and first.low == first.high:
+        return f"always {shown(first.low)}"
     words = []
     if first.center is not None:
         words.append(f"mean {_range([c.center or 0.0 for c in columns])}")

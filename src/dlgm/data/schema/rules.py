@@ -122,9 +122,10 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
     if column.kind in CODED:
         return {} if column.categories else {"categories": _categories(column, cells)}
     seen = cells.seen
-    limits = {"low": float(seen.min()), "high": float(seen.max())}
+    limits: dict[str, Any] = {"low": float(seen.min()), "high": float(seen.max())}
     if column.kind == "real":
         center, scale = float(seen.mean()), float(seen.std())
+        limits |= _whole(cells)
         if not scale > CONSTANT * abs(center):
             return {"center": center, "scale": 1.0, **limits}
         own = {"center": center if column.center is None else column.center, "scale": column.scale or scale}
@@ -134,10 +135,15 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
         if not above.size:
             return {"scale": 1.0}
         scale = column.scale or float(np.exp(np.log(above).mean()))
-        return {"scale": scale, **limits, **_shape(column, np.log(above / scale))}
+        return {"scale": scale, **limits, **_whole(cells), **_shape(column, np.log(above / scale))}
     if column.kind == "count":
         return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson", **limits}
     return {}
+
+
+def _whole(cells: Cells) -> dict[str, Any]:
+    """Whether a column of floats is one of whole numbers: pandas keeps these as floats once there are holes."""
+    return {"whole": True} if "float" in cells.dtype.lower() and bool((cells.seen % 1 == 0).all()) else {}
 
 
 def _shape(column: Column, z: Float[np.ndarray, " m"]) -> dict[str, float]:

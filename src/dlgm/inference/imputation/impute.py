@@ -19,7 +19,7 @@ from dlgm.inference.imputation.result import Imputation
 from dlgm.inference.rows import as_rows, blocks, row_key
 from dlgm.keys import quick_key
 from dlgm.model import AbstractObservation, GenerativeModel, Model
-from dlgm.names import require_one_of
+from dlgm.names import caller, require_one_of
 
 METHODS = ("metropolis", "chain", "resample")
 _CHAINS = 200  # that run together
@@ -301,7 +301,7 @@ def _warn(imputation: Imputation, model: Model) -> None:
             warnings.warn(
                 f"resample: in {few:,} of {len(sizes):,} rows the weights rest on fewer than {_FEW} proposals. "
                 "Raise thin or warm_up, or take method='metropolis'.",
-                stacklevel=3,
+                stacklevel=caller(),
             )
         return
     r_hat, limit = imputation.r_hat()[~imputation.mask], imputation.r_hat_limit()
@@ -314,5 +314,5 @@ def _warn(imputation: Imputation, model: Model) -> None:
         warnings.warn(
             f"{imputation.method}: R-hat is above {limit:.3g} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
             f"not mixed there.{rate} Raise warm_up and thin.",
-            stacklevel=3,
+            stacklevel=caller(),
         )

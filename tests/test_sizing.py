@@ -64,3 +64,16 @@ def test_a_column_that_piles_up_at_a_value_is_left_as_it_is():
     # Nothing but the shape is forgotten.
     assert chosen.columns == (replace(schema.columns[0], power=None, shift=None, spread=None), *schema.columns[1:])
     assert straightened_if_better(chosen, frame) is chosen
+
+
+def test_cells_far_out_count_in_full():
+    """Seven cells in ten are zero, and some of the others ten standard deviations out: a line comes nearer to those.
+
+    As inputs they would be held at five, and what a line says of them would look far too high.
+    """
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=600)
+    frame = beside_others(np.where(rng.uniform(size=600) < 0.7, 0.0, np.exp(1.5 * z)), z, rng)
+    schema = infer_schema(frame, types={"y": "real"})
+    assert schema.columns[0].power is not None
+    assert straightened_if_better(schema, frame).columns[0].power is None

@@ -107,7 +107,9 @@ def hyperimpute(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fi
         np.save(given, rows)
         command = [str(HYPERIMPUTE), "-c", _WORKER, str(given), str(filled)]
         command += [str(seed), str(class_threshold(kinds, levels))]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if run.returncode:
+            raise RuntimeError(run.stderr.strip().splitlines()[-1] if run.stderr.strip() else f"exit {run.returncode}")
         out = np.load(filled)
     for i, kind in enumerate(kinds):
         if kind != "number":

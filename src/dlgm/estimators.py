@@ -21,8 +21,9 @@ from sklearn.utils.validation import (
 
 from dlgm.data.schema.coding import nullable
 from dlgm.data.schema.schema import refuse_twins
-from dlgm.names import caller, require_one_of
+from dlgm.names import require_one_of
 from dlgm.tables import TableImputation, TableModel, fit_table
+from dlgm.warn import warn
 
 __all__ = ["DLGM", "DLGMImputer"]
 
@@ -288,10 +289,9 @@ class DLGMImputer(TransformerMixin, _TableEstimator):
                 found = self.table_.impute(some, draws=draws, seed=self.seed_, unknown="missing", thin=thin)
             few = int(np.sum(found.numbers.effective_sample_size < _FEW))
             if few > _TOO_MANY * len(some):
-                warnings.warn(
+                warn(
                     f"DLGMImputer: in {few:,} of {len(some):,} rows fills rest on fewer than {_FEW} of "
                     f"{draws * thin:,} proposals, and are rough. Train for more epochs, or with fewer latents.",
-                    stacklevel=caller(),
                 )
             parts.append(found[0] if self.fill == "draw" else found.best())
         others = np.setdiff1d(np.arange(len(frame)), rows)

@@ -1,24 +1,13 @@
 """Choosing by name, and refusing bad options."""
 
-import sys
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-
-_OURS = ("dlgm", "sklearn")  # scikit-learn wraps the methods of estimators
 
 
 def closest(name: object, known: Iterable[str]) -> str:
     """A question to end a message with, or nothing when no known name is near."""
     found = get_close_matches(str(name), list(known), n=1)
     return f" Did you mean {found[0]!r}?" if found else ""
-
-
-def caller() -> int:
-    """How many steps up from a warning the user's code is: its `stacklevel`."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def require_one_of(name: str, value: object, known: Collection[str]) -> None:

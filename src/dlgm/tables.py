@@ -1,6 +1,5 @@
 """A model of a DataFrame: asked and answered in the user's own columns, units and dtypes."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +20,9 @@ from dlgm.learning import AbstractWatcher, Fitted, TrainingConfig, fit
 from dlgm.learning.hidden_cells import HiddenCells, hide_some
 from dlgm.learning.linear_start import linear_start
 from dlgm.model import Model, ModelConfig, build_model, initialise, preset
-from dlgm.names import caller, closest
+from dlgm.names import closest
 from dlgm.sizing import recipe_for_table, straightened_if_better
+from dlgm.warn import warn
 
 __all__ = ["TableImputation", "TableModel", "fit_table"]
 
@@ -116,10 +116,9 @@ class TableModel:
             unknown = unknown_in(column, cells)
             if unknown.any():
                 known[column.name] = frame[column.name].mask(unknown)
-                warnings.warn(
+                warn(
                     f"column {column.name!r}: {int(unknown.sum()):,} of {len(frame):,} cells hold what was not there "
                     f"at fit, such as {shown(cells.values[unknown][0])}; the model takes them as missing.",
-                    stacklevel=caller(),
                 )
         return frame.assign(**known)
 
@@ -330,13 +329,20 @@ def fit_table(
     values, mask = known.encode(frame)
     observation = known.observation()
     recipe = recipe_for_table(observation, values, mask, seed=seed)
-    config = preset("default", observation, **{**recipe.model, **(model or {})})
+    shape = {**recipe.model, **(model or {})}
+    if shape["covariance"] == "cells" and isinstance(shape["latent"], tuple | list) and len(shape["latent"]) != 1:
+        raise ValueError(
+            f"latent: expected one number, for a model of a table has a single layer; got {shape['latent']}."
+        )
+    config = preset("default", observation, **shape)
     asked = {**recipe.training, **(training or {}), "seed": seed}
+    if type(asked["epochs"]) is not int or asked["epochs"] < 0:
+        raise ValueError(f"epochs: expected a whole number of at least 0; got {asked['epochs']!r}.")
+    settings = TrainingConfig(**{**asked, "epochs": max(1, asked["epochs"])})
     if asked["epochs"] == 0:
         trained = _start(config, values, mask, seed)
         history: dict[str, Any] = {"config": {"seed": seed}, "summary": {"epochs": 0}}
     else:
-        settings = TrainingConfig(**asked)
         fitted = _fit(config, known, values, mask, settings, watchers)
         trained, history = fitted.model, {"config": settings.to_dict(), "summary": fitted.summary()}
     described = {"name": "table", "shape": [], "schema": known.to_dict(), "missing": []}

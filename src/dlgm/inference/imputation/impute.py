@@ -1,7 +1,6 @@
 """Filling holes: one call for three methods, all rows at once, each with its own randomness."""
 
 import hashlib
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +18,8 @@ from dlgm.inference.imputation.result import Imputation
 from dlgm.inference.rows import as_rows, blocks, row_key
 from dlgm.keys import quick_key
 from dlgm.model import AbstractObservation, GenerativeModel, Model
-from dlgm.names import caller, require_one_of
+from dlgm.names import require_one_of
+from dlgm.warn import warn
 
 METHODS = ("metropolis", "chain", "resample")
 _CHAINS = 200  # that run together
@@ -298,10 +298,9 @@ def _warn(imputation: Imputation, model: Model) -> None:
         sizes = imputation.effective_sample_size[~imputation.mask.all(axis=1)]
         few = np.sum(~(sizes >= _FEW))
         if few > _TOO_MANY * len(sizes):
-            warnings.warn(
+            warn(
                 f"resample: in {few:,} of {len(sizes):,} rows the weights rest on fewer than {_FEW} proposals. "
                 "Raise thin or warm_up, or take method='metropolis'.",
-                stacklevel=caller(),
             )
         return
     r_hat, limit = imputation.r_hat()[~imputation.mask], imputation.r_hat_limit()
@@ -311,8 +310,7 @@ def _warn(imputation: Imputation, model: Model) -> None:
         rate = f" {taken:.0%} of the proposals were taken." if np.isfinite(taken) else ""
         if model.parameters is not None:
             rate += " Each has parameters of its own, of which R-hat may be telling: model.at_mean() has one set."
-        warnings.warn(
+        warn(
             f"{imputation.method}: R-hat is above {limit:.3g} in {unmixed:,} of {r_hat.size:,} holes: the chains have "
             f"not mixed there.{rate} Raise warm_up and thin.",
-            stacklevel=caller(),
         )

@@ -62,14 +62,15 @@ def test_nothing_to_hide_is_no_comparison():
     assert compare(model.model, model.schema, part, part) is None
 
 
-def test_factor_analysis_learns_from_the_model_s_rows_only():
-    """Columns that tell of nothing in training, and of each other two by two in the rows that are held out."""
+@pytest.mark.parametrize("factors", [1, 3])
+def test_factor_analysis_learns_from_the_model_s_rows_only(factors):
+    """Columns that tell of nothing in training, and all of each other, or two by two, in the rows held out."""
     rng = np.random.default_rng(0)
     names = list("abcdef")
     train = pd.DataFrame(rng.normal(size=(200, 6)), columns=names)
-    held_out = pd.DataFrame(np.repeat(rng.normal(size=(600, 3)), 2, axis=1), columns=names)
+    held_out = pd.DataFrame(np.repeat(rng.normal(size=(600, factors)), 6 // factors, axis=1), columns=names)
     model = fit_table(train, training={"epochs": 0})
     found = compare(model.model, model.schema, *(model.schema.encode(frame) for frame in (train, held_out)))
     assert found is not None
-    assert found.num_factors == 1  # and not the three of the others
-    assert found.factor_analysis > 0.8  # where half of the cells' partners are seen, which would say all
+    assert found.num_factors == 1  # where three are held out as well
+    assert found.factor_analysis > 0.8  # where the others would say all if one was learnt from them

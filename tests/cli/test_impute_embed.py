@@ -227,10 +227,12 @@ def test_other_columns_and_their_order_are_kept(people, tmp_path):
     assert list(filled.columns) == list(more.columns)
     pd.testing.assert_frame_equal(filled[["name", "weight"]], more[["name", "weight"]])
     assert not filled.isna().any().any()
+    more = more.set_axis([f"p{i}" for i in range(len(more))])
     more.to_parquet(tmp_path / "more.parquet")
     run("impute", tmp_path / "more.parquet", "--model", folder / "people.dlgm", *FEW, "--out", tmp_path / "again")
     again = pd.read_parquet(tmp_path / "again" / "best.parquet")
     assert list(again.columns) == list(more.columns)
+    assert again.index.equals(more.index)
     for name in ("height", "city"):
         seen = more[name].notna()
         assert (again[name][seen] == more[name][seen]).all()

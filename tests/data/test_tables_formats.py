@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from dlgm.data import read_table
+from dlgm.data import read_frame, read_table
 from tests.data import write
 
 either = pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gz"])
@@ -180,6 +180,15 @@ def test_parquet_keeps_types(tmp_path):
     assert back["size"].cat.categories.tolist() == ["S", "M", "L"]
     expected = frame.reset_index(drop=True).astype({"member": "boolean"})
     pd.testing.assert_frame_equal(back, expected, rtol=1e-6, check_categorical=True)
+
+
+@pytest.mark.parametrize("index", [["r0", "r1"], [(1, "a"), (1, "b")], [0, 1]])
+def test_parquet_with_an_index_that_has_no_name(tmp_path, index):
+    frame = pd.DataFrame({"x": [0.5, 1.5]}, index=pd.Index(index))
+    path = write.put(tmp_path / "a.parquet", parquet(frame))
+    table = read_table(path)
+    assert table.schema.names == ["x"]
+    pd.testing.assert_index_equal(read_frame(path, table.schema).index, frame.index, exact="equiv")
 
 
 def test_parquet_with_an_index_of_its_own(tmp_path):

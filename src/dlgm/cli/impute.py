@@ -294,7 +294,7 @@ def _frame(data: str, part: Part, reading: dict[str, Any]) -> Any:
         return None
     given = {name: value for name, value in reading.items() if value is not None}
     frame = read_frame(data, part.schema, **given)
-    return None if frame is None else frame.iloc[: len(part)].reset_index(drop=True)
+    return None if frame is None else frame.iloc[: len(part)]
 
 
 def _table(values: "np.ndarray", told: "Imputation", frame: Any, part: Part, ending: str) -> bytes:
@@ -316,7 +316,7 @@ def _table(values: "np.ndarray", told: "Imputation", frame: Any, part: Part, end
         return buffer.getvalue()
     assert table is not None
     if ending == ".parquet":
-        table.to_parquet(buffer, index=False)
+        table.to_parquet(buffer)
         return buffer.getvalue()
     return bytes(table.to_csv(index=False).encode())
 

@@ -10,13 +10,22 @@ from dlgm.data.content import Content, Reading
 from dlgm.data.errors import DataFileError, first_twin, one_line
 from dlgm.data.files import read_content
 
+_LEVEL = re.compile(r"__index_level_\d+__")  # what an index without a name is called in a file
+
 
 def read_parquet(path: Path, how: Reading) -> Content:
-    """The table of a Parquet file."""
+    """The table of a Parquet file, with its rows' index if that has no name."""
+    from pandas import MultiIndex
+
     source: Any = io.BytesIO(read_content(path)) if path.suffix == ".gz" else path
     with open_parquet(path, source) as file:
         try:
-            return Content(frame_of(file.read(), column_names(file.schema_arrow)))
+            rows = file.read()
+            frame = frame_of(rows, column_names(file.schema_arrow))
+            levels = [rows[name].to_pandas().rename(None) for name in rows.schema.names if _LEVEL.fullmatch(name)]
+            if levels:
+                frame = frame.set_axis(levels[0] if len(levels) == 1 else MultiIndex.from_arrays(levels))
+            return Content(frame)
         except Exception as error:
             raise DataFileError(f"{path}: damaged ({one_line(error)}).") from error
 
@@ -46,7 +55,7 @@ def frame_of(rows: Any, columns: list[str]) -> Any:
 
 def column_names(schema: Any) -> list[str]:
     """Those of an Arrow schema. An index with a name is a column like any other, and the first; one without is none."""
-    named = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    named = [name for name in schema.names if not _LEVEL.fullmatch(name)]
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return sorted(named, key=lambda name: name not in index)
 

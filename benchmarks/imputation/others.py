@@ -1,5 +1,6 @@
 """Imputers of other packages, and ours."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -109,7 +110,8 @@ def hyperimpute(rows: np.ndarray, kinds: Kinds, levels: Levels, seed: int) -> Fi
         command += [str(seed), str(class_threshold(kinds, levels))]
         run = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if run.returncode:
-            raise RuntimeError(run.stderr.strip().splitlines()[-1] if run.stderr.strip() else f"exit {run.returncode}")
+            said = [line for line in run.stderr.splitlines() if re.match(r"[\w.]+(Error|Exception)\b", line)]
+            raise RuntimeError(said[-1] if said else f"it ended with {run.returncode}")
         out = np.load(filled)
     for i, kind in enumerate(kinds):
         if kind != "number":

@@ -58,6 +58,9 @@ class TrainingConfig:
     sample_noise: float = 0.0
     parameter_draws: int = 1  # of a Bayesian model's parameters in a step; each serves an equal share of the rows
     parameter_weight: float = 1.0  # of the KL of a Bayesian model's parameters; below 1, a tempered posterior
+    # Share of the epochs in which the importance-weighted bound is still the free energy, of one draw, at a fraction of
+    # the time: the weights matter once the model is good.
+    free_until: float = 0.0
     hide_cells: float = 0.0  # largest share of a row's cells taken for holes in a step, so that holes are met later
     # Pixels by which images are moved at random along both axes: all of them at first, none at last. Pixels must share
     # their units: bits, bytes, or numbers that were scaled together.
@@ -93,6 +96,12 @@ class TrainingConfig:
             raise ValueError(f"learning_rate: expected a positive number; got {self.learning_rate!r}.")
         if not 0 <= self.warm_up <= 1:
             raise ValueError(f"warm_up: expected a share of the epochs, from 0 to 1; got {self.warm_up!r}.")
+        if not 0 <= self.free_until <= 1:
+            raise ValueError(f"free_until: expected a share of the epochs, from 0 to 1; got {self.free_until!r}.")
+        if self.free_until and self.objective != "importance-weighted":
+            raise ValueError(
+                f"free_until: expected the objective importance-weighted, which comes after; got {self.objective}."
+            )
         if not 0 <= self.averaging < 1:
             raise ValueError(f"averaging: expected a decay of at least 0 and less than 1; got {self.averaging!r}.")
         if not 0 <= self.clip < float("inf"):

@@ -280,7 +280,8 @@ class _Training:
         if not self.config.patience or not epoch or at.history[-1]["valid_bound"] is None:
             return False
         # Patience counts from when the loss is what it will be, and runs out only at a look that found nothing better.
-        settled = max(self.config.warm_up, self.config.move_until if self.config.moves else 0.0)
+        config = self.config
+        settled = max(config.warm_up, config.free_until, config.move_until if config.moves else 0.0)
         return epoch - max(at.best_epoch, settled * self.config.epochs) >= self.config.patience
 
     def epoch(self, at: Snapshot) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dlgm.keys import quick_key
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.mesh import over_rows
 from dlgm.learning.moves import moved
-from dlgm.learning.objective import AbstractObjective, minibatch_free_energy
+from dlgm.learning.objective import AbstractObjective, FreeEnergy, minibatch_free_energy
 from dlgm.model.trainable import AbstractTrainable
 
 MOVES = 2**31 - 2  # the key's branch for how images are moved; small numbers are those of chunks
@@ -129,7 +129,7 @@ def make_run(
         key = jax.random.fold_in(noises, state.step)
         beta = config.beta(state.step.astype(jnp.float32), num_steps)
 
-        def loss(model: AbstractTrainable) -> tuple[Float[Array, ""], PyTree]:
+        def loss(model: AbstractTrainable, objective: AbstractObjective) -> tuple[Float[Array, ""], PyTree]:
             total, terms = minibatch_free_energy(
                 objective,
                 model,
@@ -144,7 +144,14 @@ def make_run(
             )
             return total / num_rows, terms  # per row, so that learning rates and clipping do not depend on N
 
-        (value, terms), gradient = jax.value_and_grad(loss, has_aux=True)(state.model)
+        def slope(objective: AbstractObjective) -> Callable[[AbstractTrainable], PyTree]:
+            return lambda model: jax.value_and_grad(loss, has_aux=True)(model, objective)
+
+        if config.free_until:
+            is_free = state.step < config.free_until * num_steps
+            (value, terms), gradient = jax.lax.cond(is_free, slope(FreeEnergy()), slope(objective), state.model)
+        else:
+            (value, terms), gradient = slope(objective)(state.model)
         now = Info(
             loss=value,
             reconstruction=jnp.mean(terms.reconstruction),

@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="a model file that a study or `dlgm fit` wrote")
     parser.add_argument("name", help="the name by which it is asked for")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="importance samples a row")
+    parser.add_argument("--newton", type=int, default=0, help="steps to the peak of a row's posterior, for proposals")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=SHIPPED, help="where it is put")
     asked = parser.parse_args()
@@ -27,7 +28,8 @@ def main() -> None:
         sys.exit(f"name: expected a plain name, such as paper-mnist; got {asked.name!r}.")
     try:
         saved = load_model(asked.model)
-        shipped = stripped(saved, load_dataset(saved.data["name"]), samples=asked.samples, seed=asked.seed)
+        data = load_dataset(saved.data["name"])
+        shipped = stripped(saved, data, samples=asked.samples, seed=asked.seed, newton=asked.newton)
     except (ValueError, OSError) as error:
         sys.exit(str(error))
     except KeyError:

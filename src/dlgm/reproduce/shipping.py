@@ -22,9 +22,7 @@ class Measured(NamedTuple):
     error: float
 
 
-def stripped(
-    saved: SavedModel, data: Dataset, *, samples: int = SAMPLES, seed: int = 0, newton: int = 0
-) -> SavedModel:
+def stripped(saved: SavedModel, data: Dataset, *, samples: int = SAMPLES, seed: int = 0, newton: int = 0) -> SavedModel:
     """The model as it is shipped: weights, settings and summary of the training, and a likelihood to know it again by.
 
     `data` is the set it was trained on. The likelihood is importance-sampled, of `ROWS` evenly spaced test rows.

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dlgm.data import SchemaError, infer_schema
+from dlgm.data.schema.listing import listing
 
 RNG = np.random.default_rng(0)
 MANY = range(300)
@@ -191,3 +192,9 @@ def test_a_given_center_of_zero_is_one():
     assert schema.columns[0].power is not None
     values, _ = schema.encode(frame)
     assert (values.mean(), values.std()) == pytest.approx((0, 1), abs=1e-4)
+
+
+def test_a_constant_column_is_shown_as_its_value():
+    """And not with the standard deviation of one that it is divided by."""
+    found = listing(infer_schema(pd.DataFrame({"a": [7.0, 7.0, 7.0], "b": [0.5, 1.5, -2.5]})), None)
+    assert [line[-1] for line in found] == ["always 7", "mean -0.167, standard deviation 1.7"]

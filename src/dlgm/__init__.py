@@ -31,6 +31,8 @@ _HOMES = {
         "DiscretisedLogistic",
         "Gaussian",
         "GenerativeModel",
+        "HeapedGaussian",
+        "HeapedLogNormal",
         "LogNormal",
         "Logistic",
         "Model",

@@ -177,6 +177,40 @@ def test_densities_in_the_users_units_integrate_to_one(family):
     assert np.trapezoid(density, grid) == pytest.approx(1, abs=2e-3)
 
 
+@pytest.mark.parametrize("family", ["heaped-gaussian", "heaped-log-normal"])
+def test_a_heap_and_the_density_beside_it_make_one(family):
+    """In the column's own units: the heap's probability is the same in any, the density is not."""
+    column = Column("c", "heaped", family, center=-300.0, scale=40.0, dtype="float64")
+    away = np.exp(np.linspace(-14, 22, 20_001)) if family == "heaped-log-normal" else np.linspace(-4e4, 4e4, 200_000)
+    grid = -300.0 + away
+    own = Schema((column,))
+    values, _ = own.encode(pd.DataFrame({"c": [-300.0, *grid]}))
+    assert (values[0, 0], np.count_nonzero(values == 0)) == (0.0, 1)
+    observation = own.observation()
+    outputs = np.full(observation.num_outputs, 0.5)
+    log_p = jax.vmap(lambda v: observation.log_prob(v, outputs).sum())(values)
+    p = np.exp(np.asarray(log_p, np.float64) + own.log_jacobian(values))
+    assert p[0] == pytest.approx(1 / (1 + np.exp(-0.5)))
+    assert p[0] + np.trapezoid(p[1:], grid) == pytest.approx(1, abs=2e-3)
+
+
+def test_heaped_cells_come_back_and_new_ones_below_a_heap_at_the_bottom_are_refused():
+    frame = pd.DataFrame(
+        {
+            "gain": np.array([0] * 60 + list(range(100, 4100, 100)), np.int64),
+            "hours": pd.array([40] * 50 + list(range(10, 60)), dtype="Int16"),
+        }
+    )
+    frame.loc[3, "hours"] = None
+    own = infer_schema(frame)
+    assert [column.family for column in own.columns] == ["heaped-log-normal", "heaped-gaussian"]
+    values, mask = own.encode(frame)
+    pd.testing.assert_frame_equal(own.decode(values, mask), frame)
+    assert Schema.from_dict(own.to_dict()) == own
+    with pytest.raises(SchemaError, match=r"^column 'gain': expected numbers not below the heap .*; got -1 in row 1"):
+        own.encode(pd.DataFrame({"gain": [-1], "hours": [5]}))
+
+
 def test_the_jacobian_counts_observed_cells_only():
     own = Schema(
         (
@@ -278,8 +312,8 @@ WRONG = {
     "unknown in a column": (entry(sclae=2), "columns[0] ('a'): unknown entry 'sclae'. Did you mean 'scale'?"),
     "kind": (
         entry(kind="reel"),
-        "columns[0] ('a'): expected a kind: real, positive, count, binary, categorical, ordinal, pixel; got 'reel'. "
-        "Did you mean 'real'?",
+        "columns[0] ('a'): expected a kind: real, positive, heaped, count, binary, categorical, ordinal, pixel; "
+        "got 'reel'. Did you mean 'real'?",
     ),
     "family": (
         entry(family="poisson"),

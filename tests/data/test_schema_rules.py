@@ -50,6 +50,18 @@ COLUMNS: dict[str, tuple[Any, str, str, Any]] = {
     "a constant": ([7, 7, 7], "real", "gaussian", None),
     "all but constant": ([0.0] * 95 + [0.5, -2.5, 3.5, 9.5, 40.5], "real", "student-t", None),
     "mostly zero": ([0.0] * 90 + [0.5 + i for i in range(10)], "real", "gaussian", None),
+    "mostly zero, and much else": ([0.0] * 90 + [0.5 + i for i in range(21)], "heaped", "heaped-log-normal", None),
+    "not much else": ([0.0] * 90 + [0.5 + i for i in range(20)], "real", "gaussian", None),
+    "a heap among counts": ([40] * 25 + list(range(20, 60)), "heaped", "heaped-gaussian", None),
+    "not quite a heap": ([40] * 11 + list(range(20, 60)), "count", "negative-binomial", None),
+    "counts that are often zero": (RNG.negative_binomial(0.3, 0.02, 300), "count", "negative-binomial", None),
+    "a heap with another beside it": ([0.0] * 30 + [0.5] * 8 + [1.5 + i for i in range(30)], "real", "gaussian", None),
+    "a heap with less beside it": (
+        [0.0] * 30 + [0.5] * 7 + [1.5 + i for i in range(30)],
+        "heaped",
+        "heaped-log-normal",
+        None,
+    ),
     "an unordered categorical": (
         pd.Categorical(["a", "b"], ["c", "b", "a"]),
         "categorical",
@@ -79,6 +91,20 @@ def test_units_are_learnt_from_observed_cells():
     assert columns[1].scale == pytest.approx(4.0)  # the geometric mean
 
 
+def test_heaps_are_learnt_with_the_distance_of_the_others():
+    above = pd.Series([3.0] * 40 + [3.0 + 2.0**i for i in range(-11, 12)])
+    around = pd.Series([3.0] * 40 + [3.0 + i for i in range(-11, 12)])
+    a, b = infer_schema(pd.DataFrame({"a": above, "b": around})).columns
+    assert (a.center, a.scale, a.family) == (3.0, pytest.approx(1.0), "heaped-log-normal")  # the geometric mean
+    assert (b.center, b.family) == (3.0, "heaped-gaussian")
+    assert b.scale == pytest.approx(np.sqrt(46))  # the mean square of 1 to 11, in both directions
+    assert (b.low, b.high) == (-8.0, 14.0)
+    # Asked for where there is nothing else, or no single heap, there is still a column.
+    only, none = infer_schema(pd.DataFrame({"a": [7.0, 7.0], "b": [1.0, 2.0]}), types={"*": "heaped"}).columns
+    assert (only.center, only.scale, only.family) == (7.0, 1.0, "heaped-gaussian")
+    assert (none.center, none.scale, none.family) == (1.0, 1.0, "heaped-log-normal")
+
+
 TYPED = {
     "few numbers as categories": ([3, 1, 9] * 5, "categorical", (1, 3, 9)),
     "few numbers as counts": ([3, 1, 2] * 5, "count", None),
@@ -88,6 +114,7 @@ TYPED = {
     "ordinal floats": ([0.5, 2.5, 1.0], "ordinal", (0.5, 1.0, 2.5)),
     "pixels": ([0, 255, 17], "pixel", None),
     "counts as positive": ([3, 1, 2], "positive", None),
+    "numbers as heaped": ([0.0, 1.5, 0.0], "heaped", None),
 }
 
 
@@ -198,3 +225,5 @@ def test_a_constant_column_is_shown_as_its_value():
     """And not with the standard deviation of one that it is divided by."""
     found = listing(infer_schema(pd.DataFrame({"a": [7.0, 7.0, 7.0], "b": [0.5, 1.5, -2.5]})), None)
     assert [line[-1] for line in found] == ["always 7", "mean -0.167, standard deviation 1.7"]
+    found = listing(infer_schema(pd.DataFrame({"a": [0.0] * 30 + [2.5] * 30}), types={"a": "heaped"}), None)
+    assert found[0][-1] == "heap at 0, others about 2.5 away"

@@ -254,7 +254,7 @@ WRONG = {
         "people.csv",
         "--type",
         "height=cuont",
-    ): "dlgm: Expected NAME=KIND with a kind of real, positive, count, binary, "
+    ): "dlgm: Expected NAME=KIND with a kind of real, positive, heaped, count, binary, "
     "categorical, ordinal, pixel; got 'height=cuont'. Did you mean 'count'?",
     (
         *FIT,

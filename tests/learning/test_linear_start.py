@@ -110,7 +110,7 @@ def test_codes_start_near_what_factors_say_of_them():
 
 
 @pytest.mark.parametrize(
-    "family", ["categorical", "ordinal", "poisson", "negative-binomial", "log-normal", "student-t"]
+    "family", ["categorical", "ordinal", "poisson", "negative-binomial", "log-normal", "student-t", "heaped-log-normal"]
 )
 def test_every_family_can_start_linear(family):
     rng = np.random.default_rng(0)

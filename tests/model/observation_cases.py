@@ -13,6 +13,8 @@ from dlgm.model.observations import (
     Composite,
     DiscretisedLogistic,
     Gaussian,
+    HeapedGaussian,
+    HeapedLogNormal,
     Logistic,
     LogNormal,
     NegativeBinomial,
@@ -35,6 +37,7 @@ class Case:
     # the whole support of a column, or a grid dense enough to integrate over
     support: np.ndarray
     discrete: bool = True
+    has_heap: bool = False  # a mass at zero, beside a density elsewhere
     mean_is_expectation: bool = True
     # how far the start may be below the best constant fit, in nats a cell
     slack: float = 0.01
@@ -78,6 +81,17 @@ def logistic(family, v, outputs):
 def log_normal(family, v, outputs):
     loc, scale = loc_and_scale(family, outputs)
     return stats.lognorm.logpdf(v, s=scale, scale=np.exp(loc))
+
+
+def heaped(others):
+    """Zero with its probability, and the others' density, by themselves."""
+
+    def log_density(family, v, outputs):
+        with np.errstate(divide="ignore"):
+            elsewhere = others(family.others, v, outputs[X:])
+        return np.where(v == 0, special.log_expit(outputs[:X]), special.log_expit(-outputs[:X]) + elsewhere)
+
+    return log_density
 
 
 def discretised_logistic(family, v, outputs):
@@ -141,6 +155,10 @@ def positive(rng, n):
     return np.exp(np.array([-1.0, 0.5, 3.0]) + np.array([0.5, 0.3, 0.4]) * rng.normal(size=(n, X)))
 
 
+def sometimes_zero(law):
+    return lambda rng, n: np.where(rng.random((n, X)) < [0.2, 0.6, 0.9], 0.0, law(rng, n))
+
+
 def pixels(rng, n):
     return np.clip(np.round(np.array([60, 127, 180]) + np.array([3, 10, 12]) * rng.logistic(size=(n, X))), 0, 255)
 
@@ -182,6 +200,33 @@ CASES = [
         **REAL,
     ),
     Case("log-normal", lambda: LogNormal(X), positive, log_normal, np.exp(np.linspace(-40, 40, 8001)), discrete=False),
+    Case(
+        "heaped-gaussian",
+        lambda: HeapedGaussian(X),
+        sometimes_zero(on_the_line(normal)),
+        heaped(gaussian),
+        np.sinh(np.linspace(-16, 16, 8000)),  # without zero
+        discrete=False,
+        has_heap=True,
+    ),
+    Case(
+        "heaped-gaussian predicted",
+        lambda: HeapedGaussian(X, "predicted"),
+        sometimes_zero(on_the_line(normal)),
+        heaped(gaussian),
+        np.sinh(np.linspace(-16, 16, 8000)),
+        discrete=False,
+        has_heap=True,
+    ),
+    Case(
+        "heaped-log-normal",
+        lambda: HeapedLogNormal(X),
+        sometimes_zero(positive),
+        heaped(log_normal),
+        np.exp(np.linspace(-40, 40, 8001)),
+        discrete=False,
+        has_heap=True,
+    ),
     Case(
         "categorical", lambda: Categorical(X, num_classes=5), codes, categorical, LEVELS[:5], mean_is_expectation=False
     ),

@@ -9,6 +9,7 @@ from dlgm.model.observations import (
     Composite,
     DiscretisedLogistic,
     Gaussian,
+    HeapedLogNormal,
     LogNormal,
     NegativeBinomial,
     Ordinal,
@@ -57,6 +58,12 @@ def changed(value, row=1, column=2):
             changed(0),
             "log-normal: expected positive numbers in every observed cell; got 0.0 at row 1, column 2. "
             "Shift the column, or use a family for real numbers.",
+        ),
+        (
+            HeapedLogNormal(3),
+            changed(-1),
+            "heaped-log-normal: expected zero or positive numbers in every observed cell; got -1.0 at row 1, column 2. "
+            "Use heaped-gaussian for numbers on both sides of the heap.",
         ),
         (
             Categorical(3, num_classes=3),
@@ -114,8 +121,9 @@ def test_check_lets_good_rows_and_missing_cells_pass(case):
     [
         (
             lambda: make_observation("bernouli", 3),
-            "Expected an observation family: bernoulli, gaussian, student-t, logistic, log-normal, categorical, "
-            "ordinal, poisson, negative-binomial, discretised-logistic; got 'bernouli'. Did you mean 'bernoulli'?",
+            "Expected an observation family: bernoulli, gaussian, student-t, logistic, log-normal, "
+            "heaped-gaussian, heaped-log-normal, categorical, ordinal, poisson, negative-binomial, "
+            "discretised-logistic; got 'bernouli'. Did you mean 'bernoulli'?",
         ),
         (
             lambda: make_observation("gaussian", 3, varience="global"),

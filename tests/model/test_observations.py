@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 from scipy.optimize import minimize
 
 from dlgm.model.observations import (
@@ -15,6 +16,8 @@ from dlgm.model.observations import (
     DiscretisedLogistic,
     DiscretisedLogisticLaw,
     Gaussian,
+    HeapedGaussian,
+    HeapedLogNormal,
     LogNormal,
     Ordinal,
     Poisson,
@@ -100,6 +103,9 @@ def test_probabilities_sum_to_one_with_or_without_a_mask(case):
     np.testing.assert_allclose(log_p[:N], members_of(family, rows, outputs)["log_prob"], rtol=1e-5, atol=1e-6)
     p = np.exp(log_p[N:])
     total = p.sum(axis=0) if case.discrete else np.trapezoid(p, grid, axis=0)
+    if case.has_heap:
+        zeros = np.zeros(rows.shape, np.float32)
+        total = total + np.exp(members_of(family, zeros, outputs)["log_prob"][0])
     np.testing.assert_allclose(total, 1, atol=1e-5 if case.discrete else 1e-3)
 
 
@@ -148,6 +154,9 @@ def test_samples_follow_the_law(case):
         z = np.abs(frequency - p)[common] / np.sqrt(p * (1 - p) / DRAWS)[common]
         assert z.max() < 5.5
         assert np.isin(v, case.support).all()
+    if case.has_heap:
+        p = special.expit(outputs[:X].astype(float))
+        assert np.abs(np.mean(v == 0, axis=0) - p).max() < 5 * np.sqrt(0.25 / DRAWS)
 
 
 def test_the_mean_of_a_categorical_is_its_most_probable_code():
@@ -184,6 +193,8 @@ def test_masked_cells_count_for_nothing(case):
         (Gaussian(2), [-3.5, 2], [-3.5, 2]),
         (LogNormal(2), [1, np.e], [0, 1]),
         (Poisson(2), [0, np.expm1(2)], [0, 2]),
+        (HeapedGaussian(2), [0, -3.5], [0, -3.5]),
+        (HeapedLogNormal(2), [0, np.expm1(2)], [0, 2]),
         (Categorical(2, num_classes=3), [2, 0], [0, 0, 1, 1, 0, 0]),
         (Ordinal(3, num_classes=5), [0, 1, 4], [-1, -0.5, 1]),
         (DiscretisedLogistic(3), [0, 51, 255], [-1, -0.6, 1]),

@@ -45,9 +45,9 @@ def fit(
     family: Annotated[
         str | None,
         typer.Option(
-            help="Observation family: bernoulli, gaussian, student-t, logistic, log-normal, categorical, ordinal, "
-            "poisson, negative-binomial or discretised-logistic. Default: the data set's own, or those of the "
-            "columns' kinds."
+            help="Observation family: bernoulli, gaussian, student-t, logistic, log-normal, heaped-gaussian, "
+            "heaped-log-normal, categorical, ordinal, poisson, negative-binomial or discretised-logistic. Default: the "
+            "data set's own, or those of the columns' kinds."
         ),
     ] = None,
     valid: Annotated[

@@ -32,7 +32,8 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="NAME=KIND",
-        help="A column's kind: real, positive, count, binary, categorical, ordinal, pixel. Without NAME=: all columns.",
+        help="A column's kind: real, positive, heaped, count, binary, categorical, ordinal, pixel. Without "
+        "NAME=: all columns.",
         rich_help_panel=_FILES,
     ),
 ]

@@ -13,6 +13,7 @@ from dlgm.data.schema.shape import bend, log_slope, straighten
 MOST_COUNTS = 2**24
 _SUPPORTS = {  # what is expected of cells beside being finite, and what to do where they are not
     "positive": ("numbers above zero in a positive column", "Mend it, or type the column as real."),
+    "heaped": ("numbers not below the heap in a heaped-log-normal column", "Mend it, or type the column as real."),
     "count": (f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}", "Type the column as real, or mend it."),
     "pixel": ("8-bit pixels, whole numbers from 0 to 255", "Mend it or mark it missing."),
 }
@@ -34,6 +35,8 @@ def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
     if column.kind == "real":
         return _shaped(column, (v - (column.center or 0.0)) / (column.scale or 1.0))
     cells.refuse(unknown_in(column, cells), *_SUPPORTS[column.kind])
+    if column.kind == "heaped":
+        return (v - (column.center or 0.0)) / (column.scale or 1.0)
     if column.kind != "positive":
         return v
     share = v / (column.scale or 1.0)
@@ -47,7 +50,9 @@ def unknown_in(column: Column, cells: Cells) -> Bool[np.ndarray, " n"]:
     v = cells.as_numbers(f"numbers in a {column.kind} column").values
     if column.kind == "positive":
         return cells.observed & (v <= 0)
-    if column.kind == "real":
+    if column.kind == "heaped" and column.family == "heaped-log-normal":
+        return cells.observed & (v < (column.center or 0.0))
+    if column.kind in ("real", "heaped"):
         return np.zeros(len(v), bool)
     most = MOST_COUNTS if column.kind == "count" else 255
     return cells.observed & ((v < 0) | (v != np.floor(v)) | (v > most))
@@ -136,6 +141,8 @@ def from_inputs(column: Column, inputs: Float[np.ndarray, "..."]) -> Float[np.nd
         return np.exp(inputs)
     if column.kind == "count":
         return np.expm1(inputs)
+    if column.family == "heaped-log-normal":
+        return np.expm1(np.maximum(inputs, 0.0))
     if column.kind in ("ordinal", "pixel"):  # seen from -1 to 1
         return (inputs + 1) * (max(2, len(column.categories or range(256))) - 1) / 2
     return inputs
@@ -146,6 +153,8 @@ def log_slopes(column: Column, y: Num[np.ndarray, " n"]) -> Float[np.ndarray, " 
     if column.kind in CODED or column.scale is None:
         return np.zeros(len(y))
     flat = np.full(len(y), -np.log(column.scale))
+    if column.kind == "heaped":  # the heap has a probability, whatever the units
+        return np.where(y == 0, 0.0, flat)
     if column.power is None:
         return flat
     y = y.astype(np.float64)

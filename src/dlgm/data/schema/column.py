@@ -12,6 +12,7 @@ from dlgm.names import closest
 KINDS: dict[str, tuple[str, ...]] = {
     "real": ("gaussian", "student-t", "logistic"),
     "positive": ("log-normal",),
+    "heaped": ("heaped-log-normal", "heaped-gaussian"),
     "count": ("poisson", "negative-binomial"),
     "binary": ("bernoulli",),
     "categorical": ("categorical",),
@@ -20,19 +21,21 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 # Kinds whose cells are one of a list of values, kept as its place in the list.
 CODED = ("binary", "categorical", "ordinal")
+# Kinds whose columns are looked at one by one, in arrays too.
+BY_COLUMN = ("categorical", "ordinal", "heaped")
 
 Category = str | bool | int | float
 
 # The kinds that have each of the numbers which a column may have.
 UNITS: dict[str, tuple[str, ...]] = {
-    "center": ("real",),
-    "scale": ("real", "positive"),
+    "center": ("real", "heaped"),
+    "scale": ("real", "positive", "heaped"),
     "power": ("real", "positive"),
     "shift": ("real", "positive"),
     "spread": ("real", "positive"),
-    "low": ("real", "positive", "count"),
-    "high": ("real", "positive", "count"),
-    "whole": ("real", "positive"),
+    "low": ("real", "positive", "heaped", "count"),
+    "high": ("real", "positive", "heaped", "count"),
+    "whole": ("real", "positive", "heaped"),
 }
 
 _DTYPE = re.compile(r"(u?int|U?Int)(8|16|32|64)|(f|F)loat(16|32|64)?|double|bool|boolean|str|string|object|category")
@@ -46,15 +49,17 @@ class Column:
     | --- | --- | --- | --- |
     | `real` | any number | shape((v - `center`) / `scale`) | gaussian, student-t, logistic |
     | `positive` | above zero | exp(shape(log(v / `scale`))) | log-normal |
+    | `heaped` | often `center` | (v - `center`) / `scale` | heaped-log-normal, heaped-gaussian |
     | `count` | 0, 1, 2, .. | v | poisson, negative-binomial |
     | `binary`, `categorical`, `ordinal` | one of `categories` | its place there | bernoulli, categorical, ordinal |
     | `pixel` | 0 to 255 | v | discretised-logistic |
 
     An entry that is None has still to be learnt from rows; `complete` says whether there is one. For a real column
     `center` and `scale` are the mean and the standard deviation; for a positive one `scale` is the geometric mean, so
-    that log y has mean zero. A skewed column also has a `power`, and its shape is Yeo and Johnson's transform with it,
-    less `shift`, over `spread`; others have none, and keep their shape. New cells of a column lie between `low` and
-    `high`.
+    that log y has mean zero. Of a heaped column `center` is the value that many cells have, and `scale` the typical
+    distance of the others from it; with heaped-log-normal all of those are above it. A skewed real or positive column
+    also has a `power`, and its shape is Yeo and Johnson's transform with it, less `shift`, over `spread`; others have
+    none, and keep their shape. New cells of a column lie between `low` and `high`.
 
     >>> Column("height", "real", center=170.0, scale=10.0).complete
     False
@@ -84,8 +89,8 @@ class Column:
             self.family,
             self.dtype,
             self.categories if self.kind in CODED else 0,
-            self.center if self.kind == "real" else 0,
-            self.scale if self.kind in ("real", "positive") else 0,
+            self.center if self.kind in UNITS["center"] else 0,
+            self.scale if self.kind in UNITS["scale"] else 0,
         )
 
     @property
@@ -103,7 +108,7 @@ class Column:
         if self.kind not in KINDS:
             raise self.wrong(f"expected a kind: {', '.join(KINDS)}; got {self.kind!r}.{closest(self.kind, KINDS)}")
         families = KINDS[self.kind]
-        if self.family is None and self.kind != "count":  # which of its two families, the rows say
+        if self.family is None and self.kind not in ("count", "heaped"):  # which of their families, the rows say
             object.__setattr__(self, "family", families[0])
         if self.family is not None and self.family not in families:
             raise self.wrong(f"expected a family for {self.kind} columns: {', '.join(families)}; got {self.family!r}.")

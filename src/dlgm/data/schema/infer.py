@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 from dlgm.data.errors import SchemaError, listed
 from dlgm.data.schema.arrays import BITS, kind_of_array, learn_array, observed_in
 from dlgm.data.schema.cells import Cells, plain
-from dlgm.data.schema.column import Category, Column
+from dlgm.data.schema.column import BY_COLUMN, Category, Column
 from dlgm.data.schema.entries import generated_names
 from dlgm.data.schema.rules import is_all_but_constant, kind_of, learn
 from dlgm.data.schema.schema import Schema, as_frame, refuse_other_width, refuse_twins
@@ -103,7 +103,7 @@ def _of_array(
     kind = kind_of_array(values, mask, is_image)
     told = [column or Column(name, kind) for name, column in given.items()]
     first = told[0]
-    whole = first.kind == kind if first.kind == "binary" else first.kind not in ("categorical", "ordinal")
+    whole = first.kind == kind if first.kind == "binary" else first.kind not in BY_COLUMN
     if whole and all(column == Column(column.name, first.kind, first.family) for column in told):
         return learn_array(list(given), first.kind, first.family, values, mask)
     return _of_frame(as_frame(values, list(given)), {column.name: column for column in told}, missing)

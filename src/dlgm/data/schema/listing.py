@@ -43,6 +43,9 @@ def _values(columns: Sequence[Column]) -> str:
     if len(columns) == 1 and first.low is not None and first.low == first.high:
         return f"always {shown(first.low)}"
     words = []
+    if first.kind == "heaped":
+        heap, scale = (_range([getattr(c, name) or 0.0 for c in columns]) for name in ("center", "scale"))
+        return f"heap at {heap}, others about {scale} away"
     if first.center is not None:
         words.append(f"mean {_range([c.center or 0.0 for c in columns])}")
     if first.scale is not None:

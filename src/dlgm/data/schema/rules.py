@@ -20,6 +20,8 @@ WIDE = 1.5  # counts whose variance is so many times their mean vary more than a
 FEW_OTHERS = 10  # cells besides those of a single value, below which a column is all but constant
 CONSTANT = 1e-12  # a spread, as a share of the mean, that is but rounding
 APART = 1e30  # positive numbers further apart than this do not share a scale that float32 can hold
+HEAP = 0.25  # share of the cells that are a heap if they have one value
+CLIFF = 4  # times as often as any other is what a heap is seen
 ALIKE = 2.0  # positive numbers whose largest is less than twice the smallest are far from zero: real
 
 
@@ -34,11 +36,13 @@ def kind_of(cells: Cells) -> str:
        - nothing but 0 and 1: binary;
        - 2 to 20 different ones, each seen 5 times on average: binary (two), else ordinal. Numbers that are but labels
          should be typed as categorical by the user;
-       - none below zero, none above 10,000, and a variance of at least half the mean: count. (A year, say, varies
-         less.)
     4. Other numbers of 2 to 20 different values, each seen 20 times on average: binary or ordinal as well. (Counts that
        were divided by something; ratings that were averaged.)
-    5. The rest: positive if all are above zero and the largest is at least twice the smallest, else real (and
+    5. Numbers of which a quarter or more have one value, four times as often as any other is seen, and the rest more
+       than 20 different ones: heaped. (Capital gains, of which most people have none.)
+    6. Other whole numbers, none below zero, none above 10,000, with a variance of at least half the mean: count. (A
+       year, say, varies less.)
+    7. The rest: positive if all are above zero and the largest is at least twice the smallest, else real (and
        Student's t, with its heavy tails, if they are all but constant).
     """
     seen = cells.seen
@@ -54,6 +58,8 @@ def kind_of(cells: Cells) -> str:
     often = TIMES_SEEN if is_whole else TIMES_SEEN_FRACTION
     if 2 <= distinct <= FEW_NUMBERS and len(seen) >= often * distinct:
         return "binary" if distinct == 2 else "ordinal"
+    if is_heaped(seen):
+        return "heaped"
     if is_whole and distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
         return "count"
     return _kind_of_numbers(seen)
@@ -66,6 +72,12 @@ def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
 def is_positive(lowest: float, highest: float) -> bool:
     """Whether numbers in this range should never fall below zero when they are drawn anew."""
     return lowest > 0 and ALIKE * lowest <= highest < min(APART * lowest, np.inf)
+
+
+def is_heaped(seen: Float[np.ndarray, " m"]) -> bool:
+    """Whether one value stands out that many cells have, among others that are spread out."""
+    counts = np.sort(np.unique(seen, return_counts=True)[1])
+    return len(counts) > FEW_NUMBERS + 1 and bool(counts[-1] >= max(HEAP * len(seen), CLIFF * counts[-2]))
 
 
 def is_all_but_constant(seen: Float[np.ndarray, " m"]) -> bool:
@@ -136,9 +148,25 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
             return {"scale": 1.0}
         scale = column.scale or float(np.exp(np.log(above).mean()))
         return {"scale": scale, **limits, **_whole(cells), **_shape(column, np.log(above / scale))}
+    if column.kind == "heaped":
+        return {**_heap(column, seen), **limits, **_whole(cells)}
     if column.kind == "count":
         return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson", **limits}
     return {}
+
+
+def _heap(column: Column, seen: Float[np.ndarray, " m"]) -> dict[str, Any]:
+    """Where most cells are, how far the others are from there, and whether they are all above."""
+    values, counts = np.unique(seen, return_counts=True)
+    heap = float(values[counts.argmax()]) if column.center is None else column.center
+    away = seen[seen != heap] - heap
+    above = away[away > 0]
+    family = column.family or ("heaped-log-normal" if len(above) == len(away) > 0 else "heaped-gaussian")
+    if family == "heaped-log-normal":  # cells below are refused when they are encoded, with their row
+        scale = float(np.exp(np.log(above).mean())) if above.size else 1.0
+    else:
+        scale = float(np.sqrt((away**2).mean())) if away.size else 1.0
+    return {"center": heap, "scale": scale, "family": family}
 
 
 def _whole(cells: Cells) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dlgm.data.errors import SchemaError, first_twin, listed
 from dlgm.data.schema.arrays import BITS, encode_array, observed_in
 from dlgm.data.schema.cells import plain
 from dlgm.data.schema.coding import as_cells, decode_column, encode_column, in_units, log_slopes
-from dlgm.data.schema.column import CODED, KINDS, Column
+from dlgm.data.schema.column import BY_COLUMN, CODED, KINDS, Column
 from dlgm.data.schema.entries import columns_from_entries, entries_of
 from dlgm.names import closest
 
@@ -26,7 +26,8 @@ class Schema:
 
     A model sees numbers $y$ (`encode`), the user cells $v$ (`decode`); see `Column` for how the one becomes the other.
     A model's log density is one of $y$. `log_jacobian` is what takes it to the user's units:
-    $\log p(v) = \log p(y) + \sum_i \log |dy_i / dv_i|$, over the observed cells of real and positive columns.
+    $\log p(v) = \log p(y) + \sum_i \log |dy_i / dv_i|$, over the observed cells of real, positive and heaped columns
+    (of these, where they are not at the heap, which has a probability in any units).
 
     >>> import pandas as pd
     >>> from dlgm.data import infer_schema
@@ -65,7 +66,7 @@ class Schema:
         kind = self.columns[0].kind
         if any(column.power is not None for column in self.columns):
             return None
-        return kind if kinds == {(kind, BITS)} and kind not in ("categorical", "ordinal") else None
+        return kind if kinds == {(kind, BITS)} and kind not in BY_COLUMN else None
 
     def encode(
         self, rows: Any, *, missing: Sequence[str] = ()

@@ -9,6 +9,7 @@ from dlgm.model.observations.codes import Categorical, Ordinal
 from dlgm.model.observations.composite import Composite
 from dlgm.model.observations.counts import NegativeBinomial, Poisson
 from dlgm.model.observations.discretised_logistic import DiscretisedLogistic
+from dlgm.model.observations.heaped import HeapedGaussian, HeapedLogNormal
 from dlgm.model.observations.observation import AbstractObservation
 from dlgm.model.observations.real import Gaussian, Logistic, LogNormal, StudentT
 from dlgm.names import closest
@@ -21,6 +22,8 @@ FAMILIES: dict[str, Any] = {
         StudentT,
         Logistic,
         LogNormal,
+        HeapedGaussian,
+        HeapedLogNormal,
         Categorical,
         Ordinal,
         Poisson,

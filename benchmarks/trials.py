@@ -8,18 +8,20 @@ there is not trained again, and a trial that was cut short goes on.
 """
 
 import argparse
+import dataclasses
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from dlgm.baselines import LatentBaseline
+from dlgm.baselines import RBM, LatentBaseline
 from dlgm.data import load_dataset
 from dlgm.files import to_json, write_atomically
 from dlgm.inference import log_likelihood
-from dlgm.learning import TerminalProgress, TrainingConfig
+from dlgm.learning import AbstractWatcher, Checkpoints, TerminalProgress, TrainingConfig
 from dlgm.model import make_observation, preset
 from dlgm.reproduce.page import markdown_table, put_section, revision
 from dlgm.reproduce.table1_rows import ROWS
@@ -31,7 +33,7 @@ SCORED, SAMPLES = 1000, 500  # rows of each split, evenly spaced, and importance
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="of the trial")
-    parser.add_argument("--row", choices=[name for name in ROWS if _is_latent(name)], default="best")
+    parser.add_argument("--row", choices=[name for name in ROWS if _can_be_tried(name)], default="best")
     parser.add_argument("--model", type=json.loads, default={}, help="changes to the row's model, as JSON")
     parser.add_argument("--training", type=json.loads, default={}, help="changes to its training, as JSON")
     parser.add_argument("--out", type=Path, default=Path("out/trials"), help="for models and checkpoints")
@@ -47,24 +49,57 @@ def main() -> None:
     put_section(asked.page, "trials", markdown(records), by="benchmarks/trials.py")
 
 
-def _is_latent(name: str) -> bool:
-    return isinstance(ROWS[name].make("full"), LatentBaseline)
+Scored = tuple[Callable[[np.ndarray], np.ndarray], dict[str, Any]]  # log p of rows, and what is told of the training
+
+
+def _can_be_tried(name: str) -> bool:
+    return isinstance(ROWS[name].make("full"), LatentBaseline | RBM)
 
 
 def run(name: str, row: str, model: dict[str, Any], training: dict[str, Any], out: Path) -> dict[str, Any]:
     """Train, keep the model, and score rows of both splits."""
     data = load_dataset("binarized-mnist")
     base: Any = ROWS[row].make("full")
+    train = _machine if isinstance(base, RBM) else _latent
+    log_p, summary = train(base, data, model, training, out / name)
+    scores = {
+        split: -float(np.mean(log_p(spread(getattr(data, split), SCORED)), dtype=np.float64))
+        for split in ("train", "valid")
+    }
+    changes = {**model, **training}
+    return {"name": name, "row": row, "changes": changes, **scores, **summary, "revision": revision()}
+
+
+def _latent(base: LatentBaseline, data: Any, model: dict[str, Any], training: dict[str, Any], path: Path) -> Scored:
     config = preset(base.preset, make_observation(data.family, data.train.shape[1]), **{**base.model, **model})
     settings = TrainingConfig(**{**base.training, **training})
-    found = trained(out / f"{name}.dlgm", data, config, settings, [TerminalProgress()])
-    scores = {}
-    for split in ("train", "valid"):
-        rows = spread(getattr(data, split), SCORED)
-        scored = log_likelihood(found.saved.model, rows, num_samples=SAMPLES, key=jax.random.key(0))
-        scores[split] = -float(np.mean(scored.log_p, dtype=np.float64))
-    changes = {**model, **training}
-    return {"name": name, "row": row, "changes": changes, **scores, **found.summary, "revision": revision()}
+    found = trained(path.with_suffix(".dlgm"), data, config, settings, [TerminalProgress()])
+
+    def log_p(rows: np.ndarray) -> np.ndarray:
+        return np.asarray(log_likelihood(found.saved.model, rows, num_samples=SAMPLES, key=jax.random.key(0)).log_p)
+
+    return log_p, found.summary
+
+
+class _Last(AbstractWatcher):
+    """The last record of a training."""
+
+    record: Mapping[str, Any]
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        self.record = record
+
+
+def _machine(base: RBM, data: Any, model: dict[str, Any], training: dict[str, Any], path: Path) -> Scored:
+    changes: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in training.items()
+    }
+    baseline = dataclasses.replace(base, **model, training=dataclasses.replace(base.training, **changes))
+    last, checkpoints = _Last(), Checkpoints(path.with_suffix(".checkpoints"), resume=True)
+    fitted = baseline.fit(data.train, data.valid, watchers=[TerminalProgress(), last], checkpoints=checkpoints)
+    fitted.save(path.with_suffix(".safetensors"))
+    checkpoints.remove()
+    return fitted.score_samples, {"epochs": last.record["epoch"], "seconds": last.record["seconds"]}
 
 
 def markdown(records: list[dict[str, Any]]) -> str:
@@ -76,7 +111,7 @@ def markdown(records: list[dict[str, Any]]) -> str:
             record["row"],
             f"`{json.dumps(record['changes'])}`",
             f"{record['valid']:.2f}",
-            f"{-record['valid_bound']:.2f}",
+            f"{-record['valid_bound']:.2f}" if "valid_bound" in record else "",
             f"{record['train']:.2f}",
             record["epochs"],
             f"{record['seconds']:,.0f} s",
@@ -87,8 +122,8 @@ def markdown(records: list[dict[str, Any]]) -> str:
     return (
         "## Settings tried on binarised MNIST\n\n"
         "Rows of table 1 with changes; choices are made by these numbers, of validation rows, and never by test rows. "
-        f"-ln p(v) in nats of {SCORED:,} evenly spaced rows, S = {SAMPLES}, and the bound that training watched, of "
-        "all validation rows; times with other work beside them. Changes are to the row's settings at that "
+        f"-ln p(v) in nats of {SCORED:,} evenly spaced rows, S = {SAMPLES}, and the bound that training watched, if "
+        "it did, of all validation rows; times with other work beside them. Changes are to the row's settings at that "
         "revision.\n\n" + markdown_table(headings, rows)
     )
 

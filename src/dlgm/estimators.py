@@ -95,8 +95,8 @@ class DLGM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, _Tab
     - `random_state`: a seed, from which everything follows.
 
     Holes are NaN or pandas' own, and are summed out of likelihoods. So are, with a warning, categories that were not
-    there at fit, and numbers that a column cannot have: none of the few that it had, a fraction among counts, or zero
-    where all were positive.
+    there at fit, and numbers that a column cannot have: none of the few that it had, a fraction among counts, zero
+    where all were positive, or less than a heap above which all others were.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 2)) @ np.array([[1.0, 0.5], [0.0, 0.3]])

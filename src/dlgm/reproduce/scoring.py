@@ -24,9 +24,10 @@ BLOCK = 500  # rows between two writes
 class RowScores(NamedTuple):
     """What a model says of each row, in nats."""
 
-    log_p: Float[np.ndarray, " n"]  # or the bound, of a DBN
+    log_p: Float[np.ndarray, " n"]
     error: Float[np.ndarray, " n"]  # Monte Carlo error of each row; zero where nothing is sampled
     effective_sample_size: Float[np.ndarray, " n"]  # NaN where there are no weights
+    bound: Float[np.ndarray, " n"]  # the variational one, of a DBN; NaN for others
 
 
 def score_rows(
@@ -67,7 +68,7 @@ def summary(density: Density, scores: RowScores) -> dict[str, Any]:
         "monte_carlo_error": float(np.hypot(sampled, shared)) if is_sampled else None,
         "samples": getattr(density, "num_samples", None),
         "effective_sample_size": _mean_or_none(scores.effective_sample_size),
-    }
+    } | ({} if np.isnan(scores.bound).any() else {"bound_nats": -float(scores.bound.mean())})
 
 
 def _tell(progress: Callable[[int], None], before: int, done: int) -> None:
@@ -75,13 +76,14 @@ def _tell(progress: Callable[[int], None], before: int, done: int) -> None:
 
 
 def _score(density: Density, rows: np.ndarray, seed: int, progress: Callable[[int], None]) -> RowScores:
+    none = np.full(len(rows), np.nan)
     if isinstance(density, LatentDensity):
         seen = density.likelihood(rows, seed=seed, progress=progress)
-        return _as_scores(seen.log_p, seen.standard_error, seen.effective_sample_size)
+        return _as_scores(seen.log_p, seen.standard_error, seen.effective_sample_size, none)
     if isinstance(density, FittedDBN):
-        bounded = density.likelihood(rows, seed=seed)
-        return _as_scores(bounded.bound, bounded.bound_error, np.full(len(rows), np.nan))
-    return _as_scores(density.score_samples(rows, seed=seed), np.zeros(len(rows)), np.full(len(rows), np.nan))
+        told = density.likelihood(rows, seed=seed)
+        return _as_scores(told.log_p, told.log_p_error, told.effective_sample_size, told.bound)
+    return _as_scores(density.score_samples(rows, seed=seed), np.zeros(len(rows)), none, none)
 
 
 def _as_scores(*fields: Any) -> RowScores:
@@ -94,7 +96,7 @@ def _mean_or_none(values: Float[np.ndarray, " n"]) -> float | None:
 
 def _read(kept: Path, run: str) -> RowScores:
     """What was scored before; nothing, if the file is absent, damaged, or of another run."""
-    nothing = RowScores(*[np.zeros(0)] * 3)
+    nothing = RowScores(*[np.zeros(0)] * 4)
     try:
         arrays, described = read_tensors(kept)
     except (FileNotFoundError, TensorFileError):

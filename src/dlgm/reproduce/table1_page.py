@@ -54,7 +54,7 @@ def _line(row: Mapping[str, Any]) -> Sequence[Any]:
         None if paper is None else f"{record['nats'] - paper:+.2f}",
         f"{record['standard_error']:.2f}",
         None if error is None else f"{error:.3f}",
-        row["likelihood"],
+        row["likelihood"] + (f"; bound {record['bound_nats']:.2f}" if "bound_nats" in record else ""),
         None if record["samples"] is None else f"{record['samples']:,}",
         f"{record['test_rows']:,}",
         record["run"]["seed"],

@@ -152,7 +152,7 @@ ROWS: dict[str, Row] = {
             "dbn",
             "DBN 2hl approx.",
             84.55,
-            f"bound, {_ANNEALED}",
+            f"{_IMPORTANCE}, {_ANNEALED}",
             machines("DBN", hidden=(500, 2000), epochs=(100, 60)),
         ),
         Row(

@@ -10,7 +10,7 @@ there is not trained again, and a trial that was cut short goes on.
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,9 @@ class _Last(AbstractWatcher):
 
     record: Mapping[str, Any]
 
+    def start(self, epochs: int, before: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.record = before[-1] if before else {}
+
     def epoch(self, record: Mapping[str, Any]) -> None:
         self.record = record
 
@@ -98,8 +101,9 @@ def _machine(base: RBM, data: Any, model: dict[str, Any], training: dict[str, An
     last, checkpoints = _Last(), Checkpoints(path.with_suffix(".checkpoints"), resume=True)
     fitted = baseline.fit(data.train, data.valid, watchers=[TerminalProgress(), last], checkpoints=checkpoints)
     fitted.save(path.with_suffix(".safetensors"))
+    told = {"epochs": last.record["epoch"], "seconds": last.record["seconds"]}
     checkpoints.remove()
-    return fitted.score_samples, {"epochs": last.record["epoch"], "seconds": last.record["seconds"]}
+    return fitted.score_samples, told
 
 
 def markdown(records: list[dict[str, Any]]) -> str:

@@ -45,10 +45,16 @@ def test_every_kind_of_column_has_a_baseline_better_than_means():
     assert found.num_cells == int(0.2 * 150 * 5)
 
 
+def gains(n):
+    """None, for most."""
+    return np.where(np.arange(n) % 3 == 0, np.arange(n) + 0.5, 0.0)
+
+
 def test_what_a_network_sees_is_taken_back():
-    schema = infer_schema(table(300, 2).assign(f=np.arange(300) % 7), types={"f": "ordinal"})
+    schema = infer_schema(table(300, 2).assign(f=np.arange(300) % 7, g=gains(300)), types={"f": "ordinal"})
+    assert schema.columns[-1].family == "heaped-log-normal"
     observation = schema.observation()
-    values, _ = schema.encode(table(50, 3).assign(f=np.arange(50) % 7))
+    values, _ = schema.encode(table(50, 3).assign(f=np.arange(50) % 7, g=gains(50)))
     place = np.cumsum([0, *observation.input_widths])
     for i, column in enumerate(schema.columns):
         if place[i + 1] - place[i] == 1:

@@ -73,7 +73,7 @@ def straightened_if_better(schema: Schema, frame: Any, *, seed: int = 0) -> Sche
     """The schema, or the same without its columns' powers, whichever lets factor analysis expect hidden cells better.
 
     In the user's units: a straightened column is better described, but what is expected of it is no longer linear in
-    the others. Where cells pile up at one value, say, a straight line comes closer to them.
+    the others. Where some cells pile up at one value, say, a straight line comes closer to them.
     """
     bent = [i for i, column in enumerate(schema.columns) if column.power is not None]
     if not bent:

@@ -181,7 +181,7 @@ def test_densities_in_the_users_units_integrate_to_one(family):
 def test_a_heap_and_the_density_beside_it_make_one(family):
     """In the column's own units: the heap's probability is the same in any, the density is not."""
     column = Column("c", "heaped", family, center=-300.0, scale=40.0, dtype="float64")
-    away = np.exp(np.linspace(-14, 22, 20_001)) if family == "heaped-log-normal" else np.linspace(-4e4, 4e4, 200_000)
+    away = np.exp(np.linspace(-8, 22, 20_001)) if family == "heaped-log-normal" else np.linspace(-4e4, 4e4, 200_000)
     grid = -300.0 + away
     own = Schema((column,))
     values, _ = own.encode(pd.DataFrame({"c": [-300.0, *grid]}))
@@ -209,6 +209,26 @@ def test_heaped_cells_come_back_and_new_ones_below_a_heap_at_the_bottom_are_refu
     assert Schema.from_dict(own.to_dict()) == own
     with pytest.raises(SchemaError, match=r"^column 'gain': expected numbers not below the heap .*; got -1 in row 1"):
         own.encode(pd.DataFrame({"gain": [-1], "hours": [5]}))
+
+
+@pytest.mark.parametrize("heap", [0.1, -9999.12345, 1 / 3])
+def test_a_heap_is_known_again_in_fewer_digits(heap):
+    """Of float32, or of nine printed digits, and also by one cell that a sum has left beside it."""
+    rng = np.random.default_rng(0)
+    others = heap + np.exp(rng.normal(size=60))
+    (column,) = infer_schema(pd.DataFrame({"c": [heap] * 60 + [np.nextafter(heap, 1e9), *others]})).columns
+    assert column.scale == pytest.approx(np.exp(np.log(others - heap).mean()))
+    for cells in (pd.Series([heap], dtype=np.float32), pd.Series([float(f"{heap:.9g}")])):
+        values, _ = Schema((column,)).encode(pd.DataFrame({"c": cells}))
+        assert values[0, 0] == 0
+
+
+def test_a_family_for_all_leaves_a_column_that_it_cannot_describe():
+    frame = pd.DataFrame({"a": [0.0] * 60 + [1.5 * i for i in range(1, 40)], "b": [0.0] * 60 + list(range(-19, 20))})
+    own = infer_schema(frame)
+    assert [column.family for column in own.columns] == ["heaped-log-normal", "heaped-gaussian"]
+    assert [column.family for column in own.with_family("heaped-gaussian").columns] == ["heaped-gaussian"] * 2
+    assert own.with_family("heaped-log-normal") == own
 
 
 def test_the_jacobian_counts_observed_cells_only():

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dlgm.data import SchemaError, infer_schema
+from dlgm.data import Column, Schema, SchemaError, infer_schema
 from dlgm.data.schema.listing import listing
+from dlgm.data.schema.rules import is_heaped
 
 RNG = np.random.default_rng(0)
 MANY = range(300)
@@ -102,7 +103,42 @@ def test_heaps_are_learnt_with_the_distance_of_the_others():
     # Asked for where there is nothing else, or no single heap, there is still a column.
     only, none = infer_schema(pd.DataFrame({"a": [7.0, 7.0], "b": [1.0, 2.0]}), types={"*": "heaped"}).columns
     assert (only.center, only.scale, only.family) == (7.0, 1.0, "heaped-gaussian")
-    assert (none.center, none.scale, none.family) == (1.0, 1.0, "heaped-log-normal")
+    assert (none.center, none.scale, none.family) == (1.0, 1.0, "heaped-gaussian")
+
+
+def test_others_far_from_their_heap_have_the_scale_of_their_spread():
+    """A year, or zero for none: on the log axis of the distance from zero, fifteen years would be next to nothing."""
+    years = RNG.normal(1975, 15, 60).round()
+    (column,) = infer_schema(pd.DataFrame({"renovated": [0.0] * 140 + list(years)})).columns
+    assert (column.center, column.family) == (0.0, "heaped-gaussian")
+    assert column.scale == pytest.approx(years.std())
+
+
+def test_a_range_has_the_heap_in_it():
+    known = Schema((Column("c", "heaped", center=0.0),))
+    (column,) = infer_schema(pd.DataFrame({"c": [5.0, 7.5, 12.0]}), schema=known).columns
+    assert (column.low, column.high, column.family) == (0.0, 12.0, "heaped-log-normal")
+
+
+@pytest.mark.parametrize(("alpha", "mean"), [(0.1, 5.0), (0.2, 10.0), (0.05, 3.0)])
+def test_counts_that_vary_much_have_many_zeros_and_no_heap(alpha, mean):
+    rng = np.random.default_rng(1)
+    counts = rng.negative_binomial(alpha, alpha / (alpha + mean), 3000)
+    assert is_heaped(counts.astype(float))  # to look at, but for its being counts
+    (column,) = infer_schema(pd.DataFrame({"c": counts})).columns
+    assert (column.kind, column.family) == ("count", "negative-binomial")
+
+
+def test_counts_with_zeros_of_another_making_are_heaped():
+    counts = np.random.default_rng(1).negative_binomial(3, 3 / 23, 3000)  # of mean 20, and few zeros
+    (column,) = infer_schema(pd.DataFrame({"c": [*counts, *[0] * 4000]})).columns
+    assert (column.kind, column.family) == ("heaped", "heaped-log-normal")
+
+
+def test_others_too_far_apart_for_any_scale_are_no_matter_of_a_heap():
+    cells = np.concatenate([np.zeros(60), 10.0 ** RNG.uniform(-180, 1, 60)])
+    (column,) = infer_schema(pd.DataFrame({"c": cells})).columns
+    assert column.kind == "real"
 
 
 TYPED = {
@@ -225,5 +261,8 @@ def test_a_constant_column_is_shown_as_its_value():
     """And not with the standard deviation of one that it is divided by."""
     found = listing(infer_schema(pd.DataFrame({"a": [7.0, 7.0, 7.0], "b": [0.5, 1.5, -2.5]})), None)
     assert [line[-1] for line in found] == ["always 7", "mean -0.167, standard deviation 1.7"]
-    found = listing(infer_schema(pd.DataFrame({"a": [0.0] * 30 + [2.5] * 30}), types={"a": "heaped"}), None)
-    assert found[0][-1] == "heap at 0, others about 2.5 away"
+    frame = pd.DataFrame({"a": [0.0] * 30 + [1.0, 4.0, 16.0], "b": [0.0] * 30 + [-2.0, 2.0, 0.0]})
+    assert [line[-1] for line in listing(infer_schema(frame, types={"*": "heaped"}), None)] == [
+        "heap at 0, others about 4 away",
+        "heap at 0, others with a standard deviation of 2",
+    ]

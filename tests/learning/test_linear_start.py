@@ -9,7 +9,16 @@ from dlgm.baselines import fit_factor_analysis
 from dlgm.inference import log_likelihood
 from dlgm.learning import TrainingConfig, fit
 from dlgm.learning.linear_start import Inputs, linear_start, start_at
-from dlgm.model import Bernoulli, Composite, Gaussian, ModelConfig, build_model, initialise, make_observation
+from dlgm.model import (
+    Bernoulli,
+    Composite,
+    Gaussian,
+    HeapedLogNormal,
+    ModelConfig,
+    build_model,
+    initialise,
+    make_observation,
+)
 from tests.linear import random_factor_analysis
 
 KEY = jax.random.key(0)
@@ -110,19 +119,54 @@ def test_codes_start_near_what_factors_say_of_them():
 
 
 @pytest.mark.parametrize(
-    "family", ["categorical", "ordinal", "poisson", "negative-binomial", "log-normal", "student-t", "heaped-log-normal"]
+    "family",
+    [
+        "categorical",
+        "ordinal",
+        "poisson",
+        "negative-binomial",
+        "log-normal",
+        "student-t",
+        "heaped-log-normal",
+        "heaped-gaussian",
+    ],
 )
 def test_every_family_can_start_linear(family):
     rng = np.random.default_rng(0)
     options = {"num_classes": 4} if family in ("categorical", "ordinal") else {}
     observation = make_observation(family, columns=3, **options)
     rows = rng.integers(0, 4, size=(200, 3)).astype(float) if options else rng.poisson(3, size=(200, 3)) + 1.0
+    if "heaped" in family:
+        rows[rng.uniform(size=rows.shape) < 0.5] = 0.0
     rows[rng.uniform(size=rows.shape) < 0.2] = np.nan
     model, mask = started(rows, observation)
     found = log_likelihood(model, np.nan_to_num(rows, nan=1.0), mask, num_samples=50, key=KEY)
     assert np.isfinite(found.log_p).all()
     q = model.posterior(jnp.ones(3), jnp.zeros(3, bool)).gaussian(KEY)
     np.testing.assert_allclose(q.mean, 0, atol=1e-6)
+
+
+def test_a_heap_starts_by_its_logit():
+    """The others get smaller as they get more frequent: their size is left to training, not guessed from that."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=4000)
+    there = rng.random(4000) < 1 / (1 + np.exp(-1.5 * z))
+    heaped = np.where(there, np.exp(-0.5 * z + 0.3 * rng.normal(size=4000)), 0.0)
+    rows = np.stack([z + 0.3 * rng.normal(size=4000), z + 0.3 * rng.normal(size=4000), heaped], axis=1)
+    table = Composite([(Gaussian(2), (0, 1)), (HeapedLogNormal(1), (2,))])
+    model, _ = started(rows, table, K=1)
+    slopes = np.asarray(model.generative.networks[0].linear)[:, 0]
+    assert slopes[3] == 0
+    # That of the heap falls as z rises: by less than it should, as the numbers that tell of it get smaller, too.
+    assert -1.5 < slopes[2] * np.sign(slopes[0]) < -0.5
+
+
+@pytest.mark.parametrize("family", ["log-normal", "heaped-log-normal"])
+def test_a_tail_without_end_has_no_slope_that_is_no_number(family):
+    observation = make_observation(family, columns=1)
+    outputs = jnp.array([0.0, 200.0][-observation.num_outputs :])
+    assert np.isfinite(observation.mean(outputs)).all()
+    assert np.isfinite(jax.jacobian(observation.expected_inputs)(outputs)).all()
 
 
 def test_outliers_are_held_and_what_that_takes_is_noise():

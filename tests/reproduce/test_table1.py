@@ -79,6 +79,8 @@ def test_a_budget_is_few_epochs_or_all_and_samples(name):
         assert quick.hidden == full.hidden
         assert (quick.annealing.temperatures, full.annealing.temperatures) == (100, 10_000)
         several = isinstance(full, DBN)
+        if several:
+            assert (quick.num_samples, full.num_samples) == (100, 1000)
         for few, all_of_them in zip(*((b.training if several else [b.training]) for b in (quick, full)), strict=True):
             assert few.epochs == 2 < all_of_them.epochs
             assert few.gibbs_steps == all_of_them.gibbs_steps == (1, 5)

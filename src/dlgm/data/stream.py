@@ -100,7 +100,7 @@ def open_large(
     """A .npy or .parquet file whose rows are read as they are needed.
 
     What is left open of the schema is learnt from some thousand rows, evenly spaced. A category that they do not show
-    is refused where it comes up: name it in a schema file.
+    is refused where it comes up, and so is a number that the column's kind cannot have: say so in a schema file.
 
     A Parquet file is read a part at a time (twice, if its schema has to be learnt), and its rows as a model sees them
     are put into a temporary folder (TMPDIR), which is removed with the table: 4 bytes a cell, and 1 more for holes.

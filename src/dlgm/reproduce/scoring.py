@@ -107,7 +107,9 @@ def _read(kept: Path, run: str) -> RowScores:
 def _digest(density: Density, rows: np.ndarray, seed: int) -> str:
     """Of everything that the scores depend on: weights, what is known of log Z, number of samples, rows and seed."""
     said = [getattr(density, name, None) for name in ("partition", "num_samples", "orderings", "order", "seed")]
-    digest = hashlib.sha256(f"{type(density).__name__} {said} {seed} {rows.dtype} {rows.shape}".encode())
+    digest = hashlib.sha256(
+        f"{RowScores._fields} {type(density).__name__} {said} {seed} {rows.dtype} {rows.shape}".encode()
+    )
     digest.update(rows.tobytes())
     for leaf in jax.tree.leaves(getattr(density, "model", density)):
         digest.update(np.asarray(leaf).tobytes())

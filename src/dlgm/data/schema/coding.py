@@ -6,14 +6,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
 from dlgm.data.schema.cells import Cells, shown, to_numbers
-from dlgm.data.schema.column import CODED, Column
+from dlgm.data.schema.column import CODED, Column, is_at
 from dlgm.data.schema.shape import bend, log_slope, straighten
 
 # Beyond this, float32 no longer holds every whole number.
 MOST_COUNTS = 2**24
 _SUPPORTS = {  # what is expected of cells beside being finite, and what to do where they are not
     "positive": ("numbers above zero in a positive column", "Mend it, or type the column as real."),
-    "heaped": ("numbers not below the heap in a heaped-log-normal column", "Mend it, or type the column as real."),
+    "heaped": (
+        "numbers not below the heap in a heaped-log-normal column",
+        "Mend it, or give the column the family heaped-gaussian in a schema file.",
+    ),
     "count": (f"counts 0, 1, 2, .. up to {MOST_COUNTS:,}", "Type the column as real, or mend it."),
     "pixel": ("8-bit pixels, whole numbers from 0 to 255", "Mend it or mark it missing."),
 }
@@ -36,7 +39,8 @@ def _numbers(column: Column, cells: Cells) -> Float[np.ndarray, " n"]:
         return _shaped(column, (v - (column.center or 0.0)) / (column.scale or 1.0))
     cells.refuse(unknown_in(column, cells), *_SUPPORTS[column.kind])
     if column.kind == "heaped":
-        return (v - (column.center or 0.0)) / (column.scale or 1.0)
+        heap = column.center or 0.0
+        return np.where(is_at(heap, v), 0.0, (v - heap) / (column.scale or 1.0))
     if column.kind != "positive":
         return v
     share = v / (column.scale or 1.0)
@@ -51,7 +55,8 @@ def unknown_in(column: Column, cells: Cells) -> Bool[np.ndarray, " n"]:
     if column.kind == "positive":
         return cells.observed & (v <= 0)
     if column.kind == "heaped" and column.family == "heaped-log-normal":
-        return cells.observed & (v < (column.center or 0.0))
+        heap = column.center or 0.0
+        return cells.observed & (v < heap) & ~is_at(heap, v)
     if column.kind in ("real", "heaped"):
         return np.zeros(len(v), bool)
     most = MOST_COUNTS if column.kind == "count" else 255

@@ -4,6 +4,9 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Bool, Float
+
 from dlgm.data.errors import SchemaError, first_twin
 from dlgm.data.schema.shape import HIGHEST, LOWEST
 from dlgm.names import closest
@@ -37,6 +40,11 @@ UNITS: dict[str, tuple[str, ...]] = {
     "high": ("real", "positive", "heaped", "count"),
     "whole": ("real", "positive", "heaped"),
 }
+
+# Of a heap's size: cells so near to it are at it, as it was read from single precision, or from printed digits.
+_NEAR = 1e-6
+# Positive numbers whose largest is so many times the smallest.
+_WIDE = 1e4
 
 _DTYPE = re.compile(r"(u?int|U?Int)(8|16|32|64)|(f|F)loat(16|32|64)?|double|bool|boolean|str|string|object|category")
 
@@ -104,6 +112,20 @@ class Column:
         numbers = [value for value in self.categories or () if not isinstance(value, str)]
         return any(value % 1 for value in numbers) and numbers == sorted(numbers)
 
+    def can_have(self, family: str) -> bool:
+        """Whether a family describes columns of this kind, and all of this one's range."""
+        below = None not in (self.low, self.center) and self.low < self.center  # type: ignore[operator]
+        return family in KINDS[self.kind] and not (family == "heaped-log-normal" and below)
+
+    @property
+    def is_filled_by_draws(self) -> bool:
+        """Whether the mean of draws, which keep to the column's range, is a better fill than the mean of their law.
+
+        It is of a column that was straightened, and where a law's long tail has a mean far beyond all cells.
+        """
+        is_wide = self.family == "log-normal" and None not in (self.low, self.high) and self.high > _WIDE * self.low  # type: ignore[operator]
+        return self.power is not None or self.family == "heaped-log-normal" or is_wide
+
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise self.wrong(f"expected a kind: {', '.join(KINDS)}; got {self.kind!r}.{closest(self.kind, KINDS)}")
@@ -157,3 +179,8 @@ class Column:
     def wrong(self, words: str) -> SchemaError:
         """The error to raise about this column."""
         return SchemaError(f"column {self.name!r}: {words}")
+
+
+def is_at(heap: float, v: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which numbers are at a heap, but for rounding."""
+    return np.abs(v - heap) <= _NEAR * abs(heap)

@@ -45,7 +45,8 @@ def _values(columns: Sequence[Column]) -> str:
     words = []
     if first.kind == "heaped":
         heap, scale = (_range([getattr(c, name) or 0.0 for c in columns]) for name in ("center", "scale"))
-        return f"heap at {heap}, others about {scale} away"
+        away = "about" if first.family == "heaped-log-normal" else "with a standard deviation of"
+        return f"heap at {heap}, others {away} {scale}" + (" away" if away == "about" else "")
     if first.center is not None:
         words.append(f"mean {_range([c.center or 0.0 for c in columns])}")
     if first.scale is not None:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from dlgm.data.errors import SchemaError
 from dlgm.data.schema.cells import Cells, shown, to_numbers
-from dlgm.data.schema.column import CODED, Category, Column
+from dlgm.data.schema.column import CODED, Category, Column, is_at
 from dlgm.data.schema.shape import best_power, straighten
 
 FEW_NUMBERS = 20  # as many different whole numbers, at most, are an ordinal column
@@ -22,6 +22,7 @@ CONSTANT = 1e-12  # a spread, as a share of the mean, that is but rounding
 APART = 1e30  # positive numbers further apart than this do not share a scale that float32 can hold
 HEAP = 0.25  # share of the cells that are a heap if they have one value
 CLIFF = 4  # times as often as any other is what a heap is seen
+EXCESS = 2.0  # times the odds of zero that counts of the same mean and variance have are a heap at zero
 ALIKE = 2.0  # positive numbers whose largest is less than twice the smallest are far from zero: real
 
 
@@ -39,7 +40,8 @@ def kind_of(cells: Cells) -> str:
     4. Other numbers of 2 to 20 different values, each seen 20 times on average: binary or ordinal as well. (Counts that
        were divided by something; ratings that were averaged.)
     5. Numbers of which a quarter or more have one value, four times as often as any other is seen, and the rest more
-       than 20 different ones: heaped. (Capital gains, of which most people have none.)
+       than 20 different ones: heaped. (Capital gains, of which most people have none.) But not counts (6) with zeros
+       as there are in counts that vary so much.
     6. Other whole numbers, none below zero, none above 10,000, with a variance of at least half the mean: count. (A
        year, say, varies less.)
     7. The rest: positive if all are above zero and the largest is at least twice the smallest, else real (and
@@ -58,11 +60,11 @@ def kind_of(cells: Cells) -> str:
     often = TIMES_SEEN if is_whole else TIMES_SEEN_FRACTION
     if 2 <= distinct <= FEW_NUMBERS and len(seen) >= often * distinct:
         return "binary" if distinct == 2 else "ordinal"
-    if is_heaped(seen):
+    in_range = is_whole and seen.min() >= 0 and seen.max() <= LARGEST_COUNT
+    is_count = in_range and distinct > 1 and seen.var() >= seen.mean() / 2
+    if is_heaped(seen) and not (is_count and _zeros_are_of_counts(seen)):
         return "heaped"
-    if is_whole and distinct > 1 and seen.min() >= 0 and seen.max() <= LARGEST_COUNT and seen.var() >= seen.mean() / 2:
-        return "count"
-    return _kind_of_numbers(seen)
+    return "count" if is_count else _kind_of_numbers(seen)
 
 
 def _kind_of_numbers(seen: Float[np.ndarray, " m"]) -> str:
@@ -76,8 +78,21 @@ def is_positive(lowest: float, highest: float) -> bool:
 
 def is_heaped(seen: Float[np.ndarray, " m"]) -> bool:
     """Whether one value stands out that many cells have, among others that are spread out."""
-    counts = np.sort(np.unique(seen, return_counts=True)[1])
-    return len(counts) > FEW_NUMBERS + 1 and bool(counts[-1] >= max(HEAP * len(seen), CLIFF * counts[-2]))
+    values, counts = np.unique(seen, return_counts=True)
+    if len(counts) <= FEW_NUMBERS + 1 or counts.max() < max(HEAP * len(seen), CLIFF * np.sort(counts)[-2]):
+        return False
+    away = np.abs(np.delete(values, counts.argmax()) - values[counts.argmax()])
+    return bool(away.max() < APART * away.min())  # or no scale holds them all beside the heap
+
+
+def _zeros_are_of_counts(seen: Float[np.ndarray, " m"]) -> bool:
+    """Whether a negative binomial of the cells' mean and variance has about as many zeros as there are."""
+    share, mean, variance = float(np.mean(seen == 0)), float(seen.mean()), float(seen.var())
+    if share == 0 or variance <= mean:
+        return False
+    alpha = mean**2 / (variance - mean)
+    expected = (alpha / (alpha + mean)) ** alpha
+    return share * (1 - expected) < EXCESS * expected * (1 - share)
 
 
 def is_all_but_constant(seen: Float[np.ndarray, " m"]) -> bool:
@@ -149,7 +164,9 @@ def _learnt(column: Column, cells: Cells) -> dict[str, Any]:
         scale = column.scale or float(np.exp(np.log(above).mean()))
         return {"scale": scale, **limits, **_whole(cells), **_shape(column, np.log(above / scale))}
     if column.kind == "heaped":
-        return {**_heap(column, seen), **limits, **_whole(cells)}
+        found = _heap(column, seen)
+        limits = {"low": min(limits["low"], found["center"]), "high": max(limits["high"], found["center"])}
+        return {**found, **limits, **_whole(cells)}
     if column.kind == "count":
         return {"family": "negative-binomial" if seen.var() > WIDE * seen.mean() else "poisson", **limits}
     return {}
@@ -159,13 +176,16 @@ def _heap(column: Column, seen: Float[np.ndarray, " m"]) -> dict[str, Any]:
     """Where most cells are, how far the others are from there, and whether they are all above."""
     values, counts = np.unique(seen, return_counts=True)
     heap = float(values[counts.argmax()]) if column.center is None else column.center
-    away = seen[seen != heap] - heap
+    away = seen[~is_at(heap, seen)] - heap
     above = away[away > 0]
-    family = column.family or ("heaped-log-normal" if len(above) == len(away) > 0 else "heaped-gaussian")
+    # On the log axis of their distance, others that are far from the heap, and near to each other, have no spread.
+    is_above = len(above) == len(away) > 0 and is_positive(float(above.min()), float(above.max()))
+    family = column.family or ("heaped-log-normal" if is_above else "heaped-gaussian")
     if family == "heaped-log-normal":  # cells below are refused when they are encoded, with their row
         scale = float(np.exp(np.log(above).mean())) if above.size else 1.0
     else:
-        scale = float(np.sqrt((away**2).mean())) if away.size else 1.0
+        scale = float(away.std()) if away.size else 0.0
+        scale = scale if scale > CONSTANT * float(np.abs(away).max(initial=0.0)) else 1.0
     return {"center": heap, "scale": scale, "family": family}
 
 

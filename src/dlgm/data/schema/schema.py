@@ -184,7 +184,10 @@ class Schema:
         return parts[0][0] if len(parts) == 1 else Composite(parts)
 
     def with_family(self, family: str) -> "Schema":
-        """The schema with this family in all columns that can have it; refused if none can."""
+        """The schema with this family in all columns that can have it; refused if none can.
+
+        A heaped column with cells below its heap stays as it is when the others become heaped-log-normal.
+        """
         if family not in (known := [name for names in KINDS.values() for name in names]):
             raise SchemaError(f"Expected a family: {', '.join(known)}; got {family!r}.{closest(family, known)}")
         if not any(family in KINDS[column.kind] for column in self.columns):
@@ -192,7 +195,7 @@ class Schema:
             raise SchemaError(f"No column can have the family {family}: their kinds are {', '.join(kinds)}.")
         return Schema(
             tuple(
-                dataclasses.replace(column, family=family) if family in KINDS[column.kind] else column
+                dataclasses.replace(column, family=family) if column.can_have(family) else column
                 for column in self.columns
             )
         )

@@ -117,7 +117,7 @@ class Imputation:
     def in_units(self, schema: "Schema") -> "Imputation":
         """The same imputation with cells in the user's units, what means are to be taken of; other codes as they are.
 
-        Where a column was straightened, the mean of its draws takes the place of the mean of their laws.
+        Where a law's mean would not do (`Column.is_filled_by_draws`), the mean of the draws takes its place.
         """
         values, means = self.values.astype(np.float64), self.means.astype(np.float64)
         for i, column in enumerate(schema.columns):
@@ -126,7 +126,7 @@ class Imputation:
             if column.is_fractional:
                 shares = self.probabilities(i)[~self.mask[:, i]]
                 means[here] = shares @ schema.in_units_of(i, np.arange(shares.shape[1]))
-            elif column.power is not None:
+            elif column.is_filled_by_draws:
                 means[here] = values[here].mean(axis=1)
             else:
                 means[here] = schema.in_units_of(i, means[here])

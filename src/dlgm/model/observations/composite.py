@@ -134,6 +134,10 @@ class Composite(AbstractObservation):
         inputs = jnp.concatenate([part.encode(v[at], mask[at]) for part, at in pairs])
         return inputs[np.concatenate(self._input_spans())]
 
+    def _that_start(self, outputs: ArrayLike) -> Float[Array, " p"]:
+        own = self._split(super()._that_start(outputs))
+        return jnp.concatenate([part._that_start(outputs) for part, _, outputs in own])
+
     def with_noise(self, share: Float[Array, " i"]) -> "Composite":
         """Each part with its own."""
         spans = self._input_spans()

@@ -129,6 +129,12 @@ class HeapedLogNormal(AbstractHeaped):
     def __init__(self, columns: int, variance: str = "per-column", floor: float = 1e-4) -> None:
         self.columns, self.others = columns, LogNormal(columns, variance, floor)
 
+    def _that_start(self, outputs: ArrayLike) -> Float[Array, " p"]:
+        # What a number that is zero at the heap says to factor analysis is above all whether it is there. How large
+        # the others are may well go the other way.
+        o = super()._that_start(outputs)
+        return jnp.concatenate([o[: self.columns], jax.lax.stop_gradient(o[self.columns :])])
+
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
         return jnp.log1p(v)
 

@@ -93,6 +93,7 @@ class AbstractObservation(eqx.Module):
 
         Its derivative says how outputs must move for inputs to move, which is what a linear start needs.
         """
+        outputs = self._that_start(outputs)
         inputs = self.encode(self.mean(outputs))
         if not any(self.levels):
             return inputs
@@ -102,6 +103,10 @@ class AbstractObservation(eqx.Module):
         column = np.repeat(np.arange(self.columns), widths)
         average = jnp.sum(self.probabilities(outputs)[column] * encoded.T, axis=1)
         return jnp.where(levels[column] > 0, average, inputs)
+
+    def _that_start(self, outputs: ArrayLike) -> Float[Array, " p"]:
+        """The outputs, constant where a linear start shall leave them at the bias."""
+        return self._as_vector("outputs", outputs, self.num_outputs)
 
     def with_noise(self, share: Float[Array, " i"]) -> "AbstractObservation":
         """The family after `initialise`, when latents explain all but this share of each input's variance."""

@@ -112,6 +112,11 @@ class LogNormal(AbstractLocationScale):
     def _standard(self, loc: Float[Array, " x"], scale: Float[Array, " x"]) -> dist.LogNormal:
         return dist.LogNormal(loc, scale)
 
+    def _mean(self, outputs: Float[Array, " p"]) -> Float[Array, " x"]:
+        # Held within the limits before the exponential: the slope of one that overflows is NaN.
+        law = self._law(outputs)
+        return jnp.exp(jnp.clip(law.loc + law.scale**2 / 2, *np.log(self.limits)))
+
     def _inputs(self, v: Float[Array, " x"]) -> Float[Array, " x"]:
         return jnp.log(v)
 

@@ -20,8 +20,9 @@ Written by `make bench-imputation` (`benchmarks/imputation/run.py --page`), neve
 standard errors over masks in brackets. Bold is what no other method of its column betters by 2 % with the masks that
 both were tried with. An empty cell has not been run.
 `benchmarks/imputation/results.jsonl` has a line for each run; newer lines say at which revision it was made.
-Seconds are for fitting and filling, compilation included, in one process, with other work beside it; a method has
-{patience:.0f} minutes, and one that needs more for one mask of a table is not tried with its others.
+Seconds are for fitting and filling, compilation included, in one process, with other work beside it, on machines of
+which the fastest is several times as fast as the slowest: they say what to expect, not which method is faster. A
+method has {patience:.0f} minutes, and one that needs more for one mask of a table is not tried with its others.
 
 Not quite defaults: MICE (miceforest) fills with the mean, median or mode of {data_sets} completed tables after
 {rounds} rounds, where its own default is a single table; a mean of so few draws has about a fifth more squared error

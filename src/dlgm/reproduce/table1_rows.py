@@ -149,7 +149,7 @@ ROWS: dict[str, Row] = {
             "RBM (500 h, 25 CD steps) approx.",
             86.34,
             _ANNEALED,
-            machines("RBM", hidden=500, epochs=(400,), learning_rates=(0.02,)),
+            machines("RBM", hidden=500, epochs=(400,), learning_rates=(0.005,)),
         ),
         Row(
             "dbn",

@@ -91,6 +91,25 @@ def test_training_learns_every_order():
         assert -np.log(4) - 0.05 < score < -np.log(4) + 0.01
 
 
+@pytest.mark.parametrize("changes", [{"move": 1}, {"slant": 0.9}])
+def test_images_are_moved_while_training(changes):
+    # Two dots, one above the other: without moves no other pixel is ever seen lit.
+    rows = np.zeros((200, 25), int)
+    rows[:, [7, 12]] = 1
+    chances = []
+    for moves in ({}, changes):
+        # Moves end with four fifths of the training; at this rate the biases still know of them.
+        model = EoNADE(hidden=4, epochs=10, batch_size=20, learning_rate=0.01, **moves).fit(rows)
+        others = jax.nn.sigmoid(model.network.readout_bias)
+        chances.append(float(others[jnp.array([6, 8])].max()))
+    assert chances[1] > 1.2 * chances[0]
+
+
+def test_moves_ask_for_square_images():
+    with pytest.raises(ValueError, match="square"):
+        EoNADE(epochs=1, move=1).fit(np.zeros((4, 5)))
+
+
 @pytest.mark.parametrize(
     ("ordering", "got"),
     [([0, 1, 2], r"\[0 1 2\]"), ([0, 1, 2, 2], r"\[0 1 2 2\]"), ([[0, 1, 2, 3]], r"\[\[0 1 2 3\]\]")],

@@ -113,6 +113,8 @@ class EoNADE(AbstractTrainedBaseline):
 
     layers: int = 1  # hidden layers; a second one makes scoring dearer by a factor of about `hidden`, not training
     orderings: int = 2  # orders in the ensemble that scores and samples; the paper has 2 and 128
+    move: int = 0  # pixels by which square images are moved while training, as in `TrainingConfig`: it overfits less
+    slant: float = 0.0  # and are slanted, as there
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +145,8 @@ class EoNADE(AbstractTrainedBaseline):
             key=building_key(seed),
         )
         start = EoNADEDensity(network, self.orderings, seed, self.kappa)
-        return self._train(start, rows, valid, OrderAgnosticLoss(), seed, watchers, checkpoints)
+        moves = {"move": self.move, "slant": self.slant}
+        return self._train(start, rows, valid, OrderAgnosticLoss(), seed, watchers, checkpoints, **moves)
 
 
 class OrderAgnosticLoss(AbstractObjective):

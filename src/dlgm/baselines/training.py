@@ -53,7 +53,9 @@ class AbstractTrainedBaseline:
         seed: int,
         watchers: "Sequence[AbstractWatcher]",
         checkpoints: "Checkpoints | None",
+        **changes: Any,
     ) -> Any:
+        """Through the loop; `changes` are to the settings that it has by default."""
         # Imported here, for `dlgm.learning` imports this room: models of tables start at a factor analysis.
         from dlgm.learning import TrainingConfig, fit
 
@@ -65,6 +67,7 @@ class AbstractTrainedBaseline:
             patience=self.patience,
             warm_up=0.0,
             seed=seed,
+            **changes,
         )
         if valid is not None:
             valid = complete_bits("valid", valid)

@@ -39,8 +39,8 @@ def latent(name: str) -> Make:
     return make
 
 
-def dlgm(covariance: str) -> Make:
-    """The paper's MNIST model."""
+def dlgm(covariance: str, **changes: Any) -> Make:
+    """The paper's MNIST model, with changes to its training."""
 
     def make(budget: str) -> "Baseline":
         from dlgm.baselines import LatentBaseline
@@ -58,6 +58,7 @@ def dlgm(covariance: str) -> Make:
             "slant": 0.2,
             "move_until": 1.0,
             "validate_every": 5,
+            **changes,
         }
         model = {"covariance": covariance, "nonlinearity": "gated"}
         return _for_budget(LatentBaseline("paper-mnist", model, training), budget)
@@ -129,6 +130,21 @@ ROWS: dict[str, Row] = {
         Row("wake-sleep", "Wake-Sleep", 91.3, _IMPORTANCE, latent("WAKE_SLEEP")),
         Row("dlgm-diagonal", "DLGM diagonal covariance", 87.30, _IMPORTANCE, dlgm("diagonal")),
         Row("dlgm-rank-one", "DLGM rank-one covariance", 86.60, _IMPORTANCE, dlgm("rank-one")),
+        # By the paper's own objective, under which a posterior that does not fit costs the model most.
+        Row(
+            "dlgm-diagonal-free-energy",
+            "DLGM diagonal covariance, by the free energy",
+            87.30,
+            _IMPORTANCE,
+            dlgm("diagonal", objective="free-energy", epochs=400),
+        ),
+        Row(
+            "dlgm-rank-one-free-energy",
+            "DLGM rank-one covariance, by the free energy",
+            86.60,
+            _IMPORTANCE,
+            dlgm("rank-one", objective="free-energy", epochs=400),
+        ),
         Row("best", "DLGM, best settings found here", None, _IMPORTANCE, recipe("best")),
         Row(
             "mixture-10",
@@ -172,7 +188,16 @@ ROWS: dict[str, Row] = {
             "EoNADE 2hl (128 orderings)",
             85.10,
             "exact, 32 orderings",
-            settings("EoNADE", hidden=500, layers=2, epochs=200, orderings=32, quick={"epochs": EPOCHS["quick"]}),
+            settings(
+                "EoNADE",
+                hidden=500,
+                layers=2,
+                epochs=500,
+                orderings=32,
+                move=2,
+                slant=0.2,
+                quick={"epochs": EPOCHS["quick"]},
+            ),
         ),
     )
 }

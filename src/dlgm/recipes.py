@@ -14,8 +14,8 @@ class Recipe:
 
 
 # The row "best" of `dlgm reproduce table1` and the preset of that name: gates, both layers of latents at T_0, and
-# images that are moved and slanted, without which it overfits. The weighted bound at the end is worth half a nat, and
-# the free energy before it most of the time. Chosen by validation rows: see docs/results.md.
+# images that are moved and slanted, without which it overfits. It ends with the weighted bound, worth half a nat; the
+# free energy until then takes a third of the time. Chosen by validation rows: see docs/results.md.
 _BEST = Recipe(
     {"latent": (50, 50), "hidden": (400, 400), "structure": "directed", "nonlinearity": "gated", "skip": True},
     {

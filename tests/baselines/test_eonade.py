@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import jax
@@ -97,9 +98,10 @@ def test_images_are_moved_while_training(changes):
     rows = np.zeros((200, 25), int)
     rows[:, [7, 12]] = 1
     chances = []
-    for moves in ({}, changes):
+    still = EoNADE(hidden=4, epochs=10, batch_size=20, learning_rate=0.01)
+    for settings in (still, dataclasses.replace(still, **changes)):
         # Moves end with four fifths of the training; at this rate the biases still know of them.
-        model = EoNADE(hidden=4, epochs=10, batch_size=20, learning_rate=0.01, **moves).fit(rows)
+        model = settings.fit(rows)
         others = jax.nn.sigmoid(model.network.readout_bias)
         chances.append(float(others[jnp.array([6, 8])].max()))
     assert chances[1] > 1.2 * chances[0]

@@ -192,7 +192,7 @@ ROWS: dict[str, Row] = {
                 "EoNADE",
                 hidden=500,
                 layers=2,
-                epochs=500,
+                epochs=300,
                 orderings=32,
                 move=2,
                 slant=0.2,

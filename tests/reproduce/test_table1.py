@@ -52,6 +52,8 @@ def test_the_rows_are_the_papers():
         "wake-sleep": 91.3,
         "dlgm-diagonal": 87.30,
         "dlgm-rank-one": 86.60,
+        "dlgm-diagonal-two-samples": 87.30,
+        "dlgm-rank-one-two-samples": 86.60,
         "dlgm-diagonal-free-energy": 87.30,
         "dlgm-rank-one-free-energy": 86.60,
         "best": None,

@@ -66,24 +66,13 @@ def dlgm(covariance: str, **changes: Any) -> Make:
     return make
 
 
-def pair(suffix: str, words: str, **changes: Any) -> tuple[Row, Row]:
+def pair(suffix: str, words: str, **changes: Any) -> list[Row]:
     """The paper's two posteriors, trained alike."""
-    return (
-        Row(
-            f"dlgm-diagonal{suffix}",
-            f"DLGM diagonal covariance{words}",
-            87.30,
-            _IMPORTANCE,
-            dlgm("diagonal", **changes),
-        ),
-        Row(
-            f"dlgm-rank-one{suffix}",
-            f"DLGM rank-one covariance{words}",
-            86.60,
-            _IMPORTANCE,
-            dlgm("rank-one", **changes),
-        ),
-    )
+    paper = {"diagonal": 87.30, "rank-one": 86.60}
+    return [
+        Row(f"dlgm-{name}{suffix}", f"DLGM {name} covariance{words}", nats, _IMPORTANCE, dlgm(name, **changes))
+        for name, nats in paper.items()
+    ]
 
 
 def recipe(name: str) -> Make:

@@ -28,7 +28,7 @@ Page = Annotated[
 
 
 def posterior(
-    out: Annotated[Path, typer.Option(help="Folder for models, posterior.json and posterior.png.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for models, posterior.json, posterior.png and rows.png.")] = Path(
         "out/posterior"
     ),
     data: Annotated[str, typer.Option(help="A data set with a name.")] = "binarized-mnist",
@@ -52,8 +52,7 @@ def posterior(
     from dlgm.reproduce.posterior import markdown, run
 
     with stoppable("posterior"):
-        results, figure = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
-    figures = {"posterior": figure}
+        results, figures = run(loaded, out, budget=budget, seed=seed, row=row, watcher=watcher_for(quiet or as_json))
     write_results(out, "posterior", results, figures, as_json)
     put(page, "posterior", markdown(results), began, {"budget": budget, **results["settings"]}, figures)
     if not (quiet or as_json):
@@ -63,7 +62,7 @@ def posterior(
                 f"(standard error {found['standard error']:.3f}) over {found['rows']} test rows, "
                 f"{found['divergence of the row']:.3f} for row {row}."
             )
-        typer.echo(f"Written to {out}: posterior.json, posterior.png.")
+        typer.echo(f"Written to {out}: posterior.json, posterior.png, rows.png.")
 
 
 def embedding(

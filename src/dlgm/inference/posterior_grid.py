@@ -21,6 +21,16 @@ class PosteriorGrid(NamedTuple):
     mode: Float[np.ndarray, "2"]  # the highest point, of the density and not only of the grid
     log_p: float  # log p(v), by the sum over the grid
 
+    def moments(self) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2 2"]]:
+        """Mean and covariance of the posterior on the grid."""
+        left, right, lower, upper = self.extent
+        rows, columns = self.log_density.shape
+        points = np.stack(np.meshgrid(np.linspace(left, right, columns), np.linspace(lower, upper, rows)), axis=-1)
+        weight = np.exp(self.log_density - self.log_density.max())
+        weight /= weight.sum()
+        mean = np.einsum("ij,ijk->k", weight, points)
+        return mean, np.einsum("ij,ijk,ijl->kl", weight, points - mean, points - mean)
+
 
 def posterior_grid(
     model: Model,

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlgm.baselines import DBN, Contrastive, FittedDBN, count_log_partition
+from dlgm.baselines import DBN, Contrastive, FittedDBN, FittedRBM, count_log_partition
 from dlgm.baselines.baseline import Baseline, Density
 from dlgm.baselines.dbn import top_machine
 from dlgm.learning import Checkpoints
 from dlgm.learning.progress import AbstractWatcher
-from tests.baselines.machines import every_row, frequencies, random_machine, table, two_clusters, within
+from tests.baselines.machines import every_row, frequencies, random_machine, table, within
 
 ERRORS = 4.5  # of 16 states, two-sided: a false alarm once in 9,000 keys
 QUICK = Contrastive(epochs=30, batch_size=50, learning_rate=0.1, validate_every=10)
@@ -87,14 +87,15 @@ def test_scores_are_the_bound_and_a_row_keeps_its_own(x64):
 
 
 def test_the_top_machine_starts_as_the_first_upside_down(x64):
-    first, key = random_machine(4, 3), jax.random.key(0)
-    top = top_machine(first, 6, key)
+    first, key, base = random_machine(4, 3), jax.random.key(0), jnp.array([-1.0, 0.0, 2.0])
+    top = top_machine(first, 6, base, key)
     assert 0 < np.abs(top.weights[:, 4:]).max() < 0.1
     without = dataclasses.replace(top, weights=top.weights.at[:, 4:].set(0))
     np.testing.assert_allclose(table(without).sum(axis=1), table(first).sum(axis=0), rtol=1e-12)
-    fewer = top_machine(first, 3, key)
+    np.testing.assert_array_equal(top.visible_bias, first.hidden_bias)
+    fewer = top_machine(first, 3, base, key)
     assert np.abs(fewer.weights).max() < 0.1
-    np.testing.assert_array_equal(fewer.visible_bias, first.hidden_bias)
+    np.testing.assert_array_equal(fewer.visible_bias, base)
 
 
 def test_samples_have_the_networks_frequencies():
@@ -116,20 +117,22 @@ class Recorded(AbstractWatcher):
 
 
 def test_a_second_layer_mends_what_the_first_cannot_and_the_fit_can_be_resumed(tmp_path):
-    rows, watcher = two_clusters(600), Recorded()
-    # Four clusters of eight bits, for a first layer of two units that has not been trained for long.
-    rows = np.concatenate([rows, rows[::-1]], axis=1)
-    settings = DBN(hidden=(2, 8), training=(dataclasses.replace(QUICK, epochs=10), QUICK), num_samples=500)
+    """Two halves of four bits, a tenth of which are flipped, agree in four rows of five: two hidden units soon know the
+    halves, but not that they agree. The bound rises above the first machine's own log p, by hundreds of its errors.
+    """
+    rng, watcher = np.random.default_rng(0), Recorded()
+    halves = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])[rng.choice(4, size=600, p=[0.4, 0.1, 0.1, 0.4])]
+    rows = (np.repeat(halves, 4, axis=1) ^ (rng.random((600, 8)) < 0.1)).astype(np.uint8)
+    first, top = (dataclasses.replace(QUICK, epochs=e, learning_rate=0.3, averaging=0.9) for e in (20, 60))
+    settings = DBN(hidden=(2, 8), training=(first, top), num_samples=500)
     model = settings.fit(rows, rows[:200], watchers=[watcher], checkpoints=Checkpoints(tmp_path))
     assert isinstance(settings, Baseline)
     assert isinstance(model, Density)
-    first, second = watcher.runs
-    assert (len(first), len(second)) == (10, 30)
-    start = first[-1]["valid_bound"]
-    looks = [r["valid_bound"] for r in second if r["valid_bound"] is not None]
-    assert max(looks) > start + 0.02
-    # The looks' bound has one draw a row: 200 rows, whose terms have a standard deviation below 2.
-    assert abs(model.score_samples(rows[:200]).mean() - max(looks)) < 4 * 2 / np.sqrt(200)
+    assert [len(run) for run in watcher.runs] == [20, 60]
+    alone = FittedRBM(model.first, jnp.zeros(8), count_log_partition(model.first)).score_samples(rows)
+    found = model.likelihood(rows)
+    assert np.sqrt(np.sum(found.bound_error**2)) / 600 < 0.002
+    assert found.bound.mean() > alone.mean() + 0.2
     again = Recorded()
     resumed = settings.fit(rows, rows[:200], watchers=[again], checkpoints=Checkpoints(tmp_path, resume=True))
     assert again.runs == watcher.runs

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlgm.baselines import MixtureOfBernoullis, em_step, fit_mixture_of_bernoullis, mean_log_posterior
+from dlgm.baselines import BernoulliMixture, MixtureOfBernoullis, em_step, fit_mixture_of_bernoullis, mean_log_posterior
 
 S = 0.3
 
@@ -225,3 +225,11 @@ def test_refuses_rows_of_another_width():
     with pytest.raises(ValueError) as caught:
         random_model(2, 3).log_likelihood(np.zeros((1, 4)))
     assert str(caught.value) == "log_likelihood: expected `rows` of shape (n, 3); got (1, 4). Flatten images first."
+
+
+@pytest.mark.parametrize("name", ["num_components", "iterations"])
+def test_settings_are_refused_before_they_are_used(name):
+    with pytest.raises(
+        ValueError, match=rf"BernoulliMixture: expected `{name}` to be a whole number of at least 1; got 0"
+    ):
+        BernoulliMixture(**{name: 0})

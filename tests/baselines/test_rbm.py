@@ -11,7 +11,7 @@ from dlgm.baselines.baseline import Baseline, Density
 from dlgm.baselines.boltzmann import draw_bits
 from dlgm.baselines.contrastive import centre, contrast, make_run, new_machine, run_chains, start_state
 from dlgm.baselines.contrastive_loop import train
-from dlgm.learning import CheckpointError, Checkpoints
+from dlgm.learning import CheckpointError, Checkpoints, NonFiniteError
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.tensorfile import TensorFileError
 from tests.baselines.machines import every_row, frequencies, random_machine, table, two_clusters, within
@@ -267,7 +267,7 @@ def test_too_few_rows_and_runaway_training_are_reported():
     with pytest.raises(ValueError, match=r"rows: expected at least a batch of 50; got 0."):
         RBM(3, QUICK).fit(ROWS[:0])
     runaway = dataclasses.replace(QUICK, learning_rate=9.0, weight_decay=9.0, epochs=20, optimiser="sgd")
-    with pytest.raises(ArithmeticError, match=r"the free energy is not finite. Lower the learning rate, or"):
+    with pytest.raises(NonFiniteError, match=r"the free energy is not finite. Lower the learning rate, or"):
         RBM(3, runaway).fit(ROWS)
 
 

@@ -152,6 +152,19 @@ def test_what_a_kill_while_writing_has_left_is_swept(tmp_path):
     assert not tmp_path.exists()
 
 
+def test_removing_takes_the_parts_along_and_nothing_else(tmp_path):
+    """A model of several parts has a folder of checkpoints for each."""
+    whole, other = tmp_path / "run", tmp_path / "run" / "layer-2" / "notes.txt"
+    for part in ("layer-1", "layer-2"):
+        stopped_after(whole / part, 2)
+    other.write_text("mine")
+    Checkpoints(whole).remove()
+    assert [path for path in whole.rglob("*") if path.is_file()] == [other]
+    other.unlink()
+    Checkpoints(whole).remove()
+    assert not whole.exists()
+
+
 def test_the_last_few_are_kept(tmp_path):
     stopped_after(tmp_path, 6, keep=3)
     assert len(list(tmp_path.glob("*.checkpoint"))) == 3

@@ -33,6 +33,7 @@ def test_a_close_up_finds_the_correlation(sharp):
     found = close_up(fa.model(), row)
     rho = C[0, 1] / np.sqrt(C[0, 0] * C[1, 1])
     assert abs(rho) > 0.2
+    assert found.log_p == pytest.approx(fa.log_prob(row[None])[0], abs=2e-3)
     assert found.true == pytest.approx(rho, abs=2e-3)
     assert found.approximate == pytest.approx(rho, abs=1e-4)  # the recognition model is exact
     left, right, lower, upper = found.grid.extent
@@ -40,7 +41,8 @@ def test_a_close_up_finds_the_correlation(sharp):
     assert 3.9 < (right - left) / 2 / np.sqrt(C.diagonal().max()) < 4.1
 
 
-@pytest.mark.parametrize("widen", [1.0, 1.4])
+@pytest.mark.parametrize("widen", [0.1, 1.0, 1.4])
 def test_the_divergence_is_that_of_two_gaussians(widen):
     r"""KL(N(m, w^2 C) || N(m, C)) = w^2 - 1 - 2 log w over two latents."""
-    assert divergence(FA.model(widen=widen), ROW) == pytest.approx(widen**2 - 1 - 2 * np.log(widen), abs=1e-3)
+    found = divergence(FA.model(widen=widen), ROW, FA.log_prob(ROW[None])[0])
+    assert found == pytest.approx(widen**2 - 1 - 2 * np.log(widen), abs=1e-3)

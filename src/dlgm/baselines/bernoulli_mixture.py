@@ -19,6 +19,7 @@ from dlgm.baselines.mixture_of_bernoullis import (
     fit_mixture_of_bernoullis,
     mean_log_posterior,
 )
+from dlgm.names import require_whole
 
 if TYPE_CHECKING:
     from dlgm.learning import AbstractWatcher, Checkpoints
@@ -40,6 +41,10 @@ class BernoulliMixture:
     num_components: int = 10
     iterations: int = 100
     smoothing: float = 0.1  # pseudo-observations of either value for each cell of each component
+
+    def __post_init__(self) -> None:
+        for name in ("num_components", "iterations"):
+            require_whole("BernoulliMixture", name, getattr(self, name), 1)
 
     def fit(
         self,

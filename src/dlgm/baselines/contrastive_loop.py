@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, Key, UInt8
 from dlgm.baselines.boltzmann import BoltzmannMachine
 from dlgm.baselines.contrastive import Contrastive, Run, make_run, start_state
 from dlgm.learning.checkpoint import DIGEST, Checkpoints, Snapshot
-from dlgm.learning.interruption import Interrupted, Signals
+from dlgm.learning.interruption import Interrupted, NonFiniteError, Signals
 from dlgm.learning.progress import AbstractWatcher
 from dlgm.learning.step import epoch_order
 
@@ -133,9 +133,11 @@ def _epoch(
         began, stop = time.perf_counter(), min(end, step + pace)
         at.state = run(at.state, rows, order, stop)
         if not np.isfinite(at.state.loss):
-            raise ArithmeticError(
+            raise NonFiniteError(
                 f"Training stopped at step {int(at.state.step)}: the free energy is not finite. Lower the learning "
-                "rate, or weigh large weights down (weight_decay)."
+                "rate, or weigh large weights down (weight_decay).",
+                int(at.state.step),
+                at.best,
             )
         each = (time.perf_counter() - began) / (stop - step)
         # At most twice as many the next time: the first steps' time is mostly that of compiling.

@@ -179,7 +179,7 @@ class DBN:
             judge = make_judge(self.training[1], h, base, keys[4], offset)
         top = train(
             self.training[1],
-            top_machine(first, self.hidden[1], keys[5]),
+            top_machine(first, self.hidden[1], base, keys[5]),
             v,
             base=base,
             judge=judge,
@@ -193,15 +193,17 @@ class DBN:
         return FittedDBN(first, top, base, partition, self.num_samples, self.sample_steps)
 
 
-def top_machine(first: BoltzmannMachine, hidden: int, key: Key[Array, ""]) -> BoltzmannMachine:
+def top_machine(
+    first: BoltzmannMachine, hidden: int, base: Float[Array, " k"], key: Key[Array, ""]
+) -> BoltzmannMachine:
     r"""A top machine to start from: with room for it, the first one upside down, and units that do almost nothing.
 
     Then $p(h)$ is the first machine's own, $q$ is the exact posterior, and the bound starts at the first machine's
     $\log p(v)$; whatever the top machine learns about $h$ raises it. With fewer hidden units than columns, it
-    starts with small weights.
+    starts with small weights, and h at its rates, whose logits are `base`.
     """
     x = len(first.visible_bias)
-    small = new_machine(first.hidden_bias, hidden, key)
+    small = new_machine(base, hidden, key)
     if hidden < x:
         return small
     return BoltzmannMachine(

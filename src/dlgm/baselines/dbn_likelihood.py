@@ -18,7 +18,10 @@ _ROWS, _SAMPLES = 20, 50  # drawn together
 
 
 class BoundedLikelihood(NamedTuple):
-    """What draws of q(h | v) say of each row, in nats. An error in log Z of the top machine shifts all rows alike."""
+    """What draws of q(h | v) say of each row, in nats, given log Z of the top machine.
+
+    An error in that shifts all rows alike: an annealed log Z is low on average, and all these high by as much.
+    """
 
     bound: Float[np.ndarray, " n"]  # an unbiased estimate of the variational bound on log p(v)
     bound_error: Float[np.ndarray, " n"]  # its standard error; NaN with a single sample

@@ -44,6 +44,8 @@ class FittedRBM(eqx.Module):
     def score_samples(self, rows: Any, *, seed: int = 0) -> Float[np.ndarray, " n"]:
         r"""$-F(v) - \log Z$ of each row: exact if `partition.method` is "counted", else an estimate.
 
+        An annealed $\log Z$ is low on average, and the scores high by as much.
+
         Nothing is drawn for it, and `seed` is of no effect.
         """
         v = as_bits("score_samples", rows, len(self.base))

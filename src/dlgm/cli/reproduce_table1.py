@@ -25,7 +25,8 @@ def table1(
         int | None, typer.Option(help="Score so many test rows, evenly spaced. Default: all, or 500 if quick.", min=2)
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Importance samples a row. Default: 5,000, or 100 if quick.", min=2)
+        int | None,
+        typer.Option(help="Importance samples a row. Default: 5,000 (of the DBN 1,000), or 100 if quick.", min=2),
     ] = None,
     page: Page = None,
     seed: Seed = 0,
@@ -35,8 +36,8 @@ def table1(
     """The likelihoods of the paper's table 1, beside the paper's: the model's rows and those that it is compared with.
 
     A row that is done is not run again with the same settings, and one that was stopped goes on where it was, in
-    training as in scoring. Rows that are scored otherwise, by --score-rows or --samples, are not trained anew if
-    their model is in the folder.
+    training as in scoring. Models with latents that are scored otherwise, by --score-rows or --samples, are not trained
+    anew if their model is in the folder; others are.
 
     Example: dlgm reproduce table1 --row factor-analysis --row nlgbn --page docs/results.md
 

@@ -19,7 +19,7 @@ class PosteriorGrid(NamedTuple):
     log_density: Float[np.ndarray, "g g"]  # normalised over the grid's square
     extent: tuple[float, float, float, float]  # left, right, lower, upper
     mode: Float[np.ndarray, "2"]  # the highest point, of the density and not only of the grid
-    log_p: float  # log p(v), by the sum over the grid
+    log_p: float  # log p(v), by the sum over the grid: if that holds the posterior, and its cells are small beside it
 
     def moments(self) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2 2"]]:
         """Mean and covariance of the posterior on the grid."""

@@ -5,8 +5,8 @@ from dlgm.learning.config import TrainingConfig
 from dlgm.learning.diagnostics import Diagnostics, diagnose, gradient_signal_to_noise
 from dlgm.learning.evaluation import bounds, mean_bound
 from dlgm.learning.importance import ImportanceWeighted
-from dlgm.learning.interruption import Interrupted
-from dlgm.learning.loop import Fitted, NonFiniteError, fit
+from dlgm.learning.interruption import Interrupted, NonFiniteError
+from dlgm.learning.loop import Fitted, fit
 from dlgm.learning.mesh import ProcessLostError, make_mesh
 from dlgm.learning.noise import Noise
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, Terms, minibatch_free_energy

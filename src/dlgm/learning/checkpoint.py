@@ -1,5 +1,6 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped."""
 
+import dataclasses
 import json
 import time
 import warnings
@@ -101,9 +102,15 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Take away the checkpoints, and the folder unless something else is in it or another run has it."""
+        """Take away the checkpoints, and the folder unless something else is in it or another run has it.
+
+        So too in its folders, where each part of a model has its own.
+        """
         if not self.folder.is_dir():
             return
+        for part in self.folder.iterdir():
+            if part.is_dir():
+                dataclasses.replace(self, folder=part).remove()
         with suppress(CheckpointError), only_one(self.folder / _LOCK, waiting=self._taken):
             self._sweep()
             for path in [*self.paths(), *self.folder.glob(f"step-*{_DAMAGED}"), self.folder / _LOCK]:

@@ -1,4 +1,6 @@
-"""Stopping on request: a signal is noted, and obeyed when the step is done and the state saved."""
+"""How training ends early: on request, by a signal that is noted and obeyed when the step is done and the state saved;
+or because it met a value that is not finite.
+"""
 
 import signal
 import threading
@@ -12,6 +14,15 @@ class Interrupted(Exception):  # noqa: N818
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.signal = number
+
+
+class NonFiniteError(ArithmeticError):
+    """Training met a value that is not finite and stopped. `model` holds the last good weights."""
+
+    def __init__(self, message: str, step: int, model: Any) -> None:
+        super().__init__(message)
+        self.step = step
+        self.model = model
 
 
 class Signals:
@@ -41,4 +52,4 @@ class Signals:
         self._restore()
 
 
-__all__ = ["Interrupted", "Signals"]
+__all__ = ["Interrupted", "NonFiniteError", "Signals"]

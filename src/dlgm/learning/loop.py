@@ -24,7 +24,7 @@ from dlgm.learning.checkpoint import DIGEST, CheckpointError, Checkpoints, Snaps
 from dlgm.learning.config import TrainingConfig
 from dlgm.learning.evaluation import mean_bound
 from dlgm.learning.feed import AbstractFeed, ResidentFeed, StreamedFeed
-from dlgm.learning.interruption import Interrupted, Signals
+from dlgm.learning.interruption import Interrupted, NonFiniteError, Signals
 from dlgm.learning.linear_start import linear_start
 from dlgm.learning.mesh import agreed, company, everyone, local, make_mesh, replicated
 from dlgm.learning.objective import AbstractObjective, FreeEnergy, check_parameter_draws
@@ -43,15 +43,6 @@ _ADVICE = (
 _CHUNK_BYTES = 2**27  # of a source, held at a time where nothing else is asked for
 _SAMPLE = 2**21  # cells of a source that are looked at before training: for its means, and to know it again
 _PATIENCE_OF_SIGNALS = 0.5  # seconds of steps between two looks at the clock and at signals
-
-
-class NonFiniteError(ArithmeticError):
-    """Training met a value that is not finite and stopped. `model` holds the last good weights."""
-
-    def __init__(self, message: str, step: int, model: Any) -> None:
-        super().__init__(message)
-        self.step = step
-        self.model = model
 
 
 @dataclass(frozen=True)

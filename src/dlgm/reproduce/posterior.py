@@ -57,10 +57,11 @@ def run(
             out / f"{data.name}-{covariance}.dlgm", data, config, settings, watcher(f"{covariance} posterior")
         )
         model, v = found.saved.model, data.test[row]
-        rows = [close_up(model, data.test[number]) for number in numbers]
-        divergences = [divergence(model, data.test[number]) for number in numbers]
-        wide = posterior_grid(model, v, half_width=ZOOMS[0])
-        centres = [(0.0, 0.0)] + [tuple(wide.mode)] * (len(ZOOMS) - 1)
+        shown, rows = close_up(model, v), [close_up(model, data.test[number]) for number in numbers]
+        divergences = [
+            divergence(model, data.test[number], near.log_p) for number, near in zip(numbers, rows, strict=True)
+        ]
+        centres = [(0.0, 0.0)] + [tuple(shown.grid.mode)] * (len(ZOOMS) - 1)
         zooms[covariance] = [
             _view(f"{covariance}, ±{half:g}", model, v, posterior_grid(model, v, centre=centre, half_width=half), key)
             for half, centre in zip(ZOOMS, centres, strict=True)
@@ -71,9 +72,9 @@ def run(
         ]
         results["models"][covariance] = {
             **found.summary,
-            "log_p": wide.log_p,
-            "mode": wide.mode.tolist(),
-            "divergence of the row": divergence(model, v),
+            "log_p": shown.log_p,
+            "mode": shown.grid.mode.tolist(),
+            "divergence of the row": divergence(model, v, shown.log_p),
             "rows": len(divergences),
             "mean divergence": float(np.mean(divergences)),
             "standard error": float(np.std(divergences, ddof=1) / len(divergences) ** 0.5),
@@ -104,7 +105,7 @@ def markdown(results: dict[str, Any]) -> str:
     headings = [
         "posterior",
         "validation bound",
-        "KL(q \\|\\| p), mean (standard error)",
+        "KL(q || p), mean (standard error)",
         "median",
         "of the row shown",
         "mean correlation, true",
@@ -128,6 +129,7 @@ class CloseUp(NamedTuple):
     """A true posterior on a grid that just holds it and the recognition model's, and the correlation of each."""
 
     grid: PosteriorGrid
+    log_p: float  # log p(v), by a grid that holds all of the posterior
     true: float
     approximate: float
 
@@ -139,11 +141,12 @@ def close_up(model: Model, v: np.ndarray) -> CloseUp:
         mean, C = posterior_grid(model, v, centre=centre, half_width=half, size=size).moments()
         # On a grid too coarse for it, a posterior is a single point: its neighbours are looked at next.
         centre, half = mean, max(6 * float(np.sqrt(C.diagonal().max())), 8 * half / size)
+    sd = float(np.sqrt(C.diagonal().max()))
+    log_p = posterior_grid(model, v, centre=mean, half_width=8 * sd, size=401).log_p
     q = _recognition(model, v)
     reach = np.abs(np.asarray(q.mean) - mean) + 3 * np.sqrt(np.asarray(q.variance))
-    half = max(4 * float(np.sqrt(C.diagonal().max())), float(reach.max()))
-    grid = posterior_grid(model, v, centre=mean, half_width=half)
-    return CloseUp(grid, _correlation(C), _correlation(np.asarray(q.covariance())))
+    grid = posterior_grid(model, v, centre=mean, half_width=max(4 * sd, float(reach.max())))
+    return CloseUp(grid, log_p, _correlation(C), _correlation(np.asarray(q.covariance())))
 
 
 def _correlation(C: np.ndarray) -> float:
@@ -155,22 +158,16 @@ def _recognition(model: Model, v: np.ndarray) -> AbstractGaussian:
     return model.posterior(jnp.asarray(v, jnp.float32)).gaussian(jax.random.key(0))
 
 
-def divergence(model: Model, v: np.ndarray) -> float:
-    r"""$KL(q \,\|\, p(\xi \mid v))$, summed over a fine grid around $q$; beyond it, a coarse one is added to $p(v)$."""
+def divergence(model: Model, v: np.ndarray, log_p: float) -> float:
+    r"""$KL(q \,\|\, p(\xi \mid v)) = \log p(v) - E_q[\log p(v, \xi) - \log q]$, summed over a fine grid around $q$."""
     q = _recognition(model, v)
     centre, half = np.asarray(q.mean, np.float64), 7 * float(jnp.sqrt(jnp.max(q.variance)))
     near = posterior_grid(model, v, centre=centre, half_width=half, size=401)
-    wide = posterior_grid(model, v, half_width=8.0)
-    axis = np.linspace(-8.0, 8.0, wide.log_density.shape[0])
-    far = np.maximum(*np.abs(np.stack(np.meshgrid(axis - centre[0], axis - centre[1])))) > half
-    beyond = wide.log_density[far] + wide.log_p
-    log_p = np.logaddexp(near.log_p, np.logaddexp.reduce(beyond, initial=-np.inf) + 2 * np.log(axis[1] - axis[0]))
-    axes = [np.linspace(c - half, c + half, 401) for c in centre]
-    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    points = np.stack(np.meshgrid(*(np.linspace(c - half, c + half, 401) for c in centre)), axis=-1).reshape(-1, 2)
     log_q = np.asarray(jax.vmap(q.log_prob)(jnp.asarray(points, jnp.float32)), np.float64)
     weight = np.exp(log_q)
-    log_posterior = near.log_density.ravel() + near.log_p - log_p
-    return float(np.sum(weight * (log_q - log_posterior)) / np.sum(weight))
+    log_joint = near.log_density.ravel() + near.log_p
+    return log_p + float(np.sum(weight * (log_q - log_joint)) / np.sum(weight))
 
 
 class _View(NamedTuple):

@@ -1,9 +1,9 @@
 """The paper's table 1: test -ln p(v) of binarised MNIST, model by model.
 
 A row is trained once. What it found is a file of JSON in the folder of the results, named after the row and a digest of
-everything the run depends on: its settings, data and seed. A row whose file is there is not run again, one with other
-settings is another file, and a row that was cut short goes on from its checkpoints. To score a model on
-more rows, or with more samples, it need not be trained again.
+what tells it from other runs of the row: its settings, data and seed. A row whose file is there is not run again, one
+with other settings is another file, and a row that was cut short goes on from its checkpoints. To score a model with
+latents on more rows, or with more samples, it need not be trained again.
 """
 
 import dataclasses

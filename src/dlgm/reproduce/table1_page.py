@@ -33,7 +33,9 @@ def markdown(results: Mapping[str, Any]) -> str:
         f"## Table 1: {results['data']}, test -ln p(v) in nats",
         f"Budget: {results['budget']}. S is the number of importance samples a row. Where fewer test rows are scored "
         "than there are, they are evenly spaced. The standard error is that of a mean over rows, the Monte Carlo error "
-        "that of the estimate itself.",
+        "that of the estimate itself. By importance sampling log p(v) is low on average, and -ln p(v) high; where a "
+        "partition function is annealed, that is low on average, and so is -ln p(v), by about half the square of the "
+        "Monte Carlo error.",
         markdown_table(headings, lines),
     ]
     if runs:

@@ -87,6 +87,11 @@ def test_ratio_growth_and_comparison(quick):
     for row in results["ratio"]["rows"]:
         assert row["measured"] > 2.5 - 5 * row["standard_error"]
         assert abs(row["measured"] - row["formula"]) < 5 * row["standard_error"]
+    centred = [row for row in results["ratio"]["rows"] if row["mu_over_sigma"] == 0]
+    smallest = results["ratio"]["smallest"]
+    assert (smallest["formula"], smallest["settings"]) == (2.5, len(centred))
+    assert np.isclose(smallest["measured"], np.mean([row["measured"] for row in centred]))
+    assert abs(smallest["measured"] - 2.5) < 5 * smallest["standard_error"] < 5 * centred[0]["standard_error"]
     for row in results["growth"]["rows"]:
         for name in ("REINFORCE", "Bonnet"):
             assert abs(row[name]["measured"] - row[name]["formula"]) < 5 * row[name]["standard_error"]

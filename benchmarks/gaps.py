@@ -26,7 +26,7 @@ from dlgm.reproduce.page import markdown_table, put_section, revision
 from dlgm.reproduce.training import spread
 
 RANKS = (0, 1, 5)  # columns of U; 0: diagonal
-STEPS, RATE, DRAWS = 2000, 0.03, 4  # of Adam, whose rate falls to zero; draws a step
+STEPS, RATE, DRAWS = 1000, 0.05, 2  # of Adam, whose rate falls to zero; draws a step
 JUDGED, SAMPLES, NEWTON = 2000, 5000, 5  # draws by which a bound is judged, importance samples, steps to the peak
 
 

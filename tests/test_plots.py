@@ -133,6 +133,11 @@ def test_holes_have_their_own_colour():
     assert abs(rows[1].sum() / images.sum() - (~HOLES).mean()) < 0.03
 
 
+def test_what_nobody_knows_is_not_shown():
+    ax = plots.filled_in(GREY, HOLES, DRAWS, GREY, show_truth=False)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["given", "fill 1", "fill 2", "mean"]
+
+
 def test_units_that_carry_something_are_counted():
     ax = plots.unit_kl([0.5, 0.009, 0.01])
     assert ax.get_title(loc="left") == "layer 1: 0.5 nats in all; 2 of 3 units with 0.01 or more"

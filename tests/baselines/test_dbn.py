@@ -153,6 +153,9 @@ def test_layers_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"as the first has hidden ones, 3; got 4 and shape \(4,\)."):
         FittedDBN(random_machine(4, 3), random_machine(4, 3), jnp.zeros(4), count_log_partition(random_machine(4, 3)))
     with pytest.raises(
-        ValueError, match=r"expected two layers in `hidden` and two settings in `training`; got 2 and 1"
+        ValueError,
+        match=r"DBN: expected two settings, Contrastive\(...\) for each layer, in `training`; got \(Contrastive",
     ):
         DBN(hidden=(3, 4), training=(QUICK,))
+    with pytest.raises(ValueError, match=r"DBN: expected two sizes of layers, in `hidden`; got \(3,\)"):
+        DBN(hidden=(3,))

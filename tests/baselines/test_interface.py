@@ -79,6 +79,8 @@ def test_a_baseline_fits_scores_and_samples(name):
     np.testing.assert_array_equal(again.score_samples(TEST, seed=1), scores)
     np.testing.assert_array_equal(again.sample(300, seed=1), drawn)
     assert not np.array_equal(density.sample(300, seed=2), drawn)
+    with pytest.raises(ValueError, match="whole number of at least"):
+        density.sample(-1)
 
 
 class Records(AbstractWatcher):

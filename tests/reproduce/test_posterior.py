@@ -1,5 +1,6 @@
 """Posteriors over two latents, against linear models whose posterior is a known Gaussian."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -23,6 +24,19 @@ def test_the_grid_is_the_exact_posterior():
     away = np.array([left, upper]) - mean
     expected = -0.5 * (away @ np.linalg.solve(C, away) + np.log(np.linalg.det(2 * np.pi * C)))
     assert found.log_density[-1, 0] == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_mode_is_at_least_as_high_as_the_grid():
+    """Centred on the mode, of posteriors so sharp that searches along a line fail for want of digits."""
+    fa = FactorAnalysis(30 * FA.W, FA.b, FA.psi * 4e-4)
+    rows = fa.sample(np.random.default_rng(2), 20).astype(np.float32)
+    model, (means, C) = fa.model(), fa.posterior(rows)
+    sd = np.sqrt(C.diagonal().max())
+    for row, mean in zip(rows, means, strict=True):
+        found = posterior_grid(model, row, centre=mean, half_width=5 * sd, size=21)
+        highest = found.log_density.max() + found.log_p
+        at_mode = model.generative.log_joint(jnp.asarray(row), jnp.asarray(found.mode))
+        assert at_mode >= highest - 1e-5 * abs(highest)  # the digits of float32
 
 
 @pytest.mark.parametrize("sharp", [1.0, 0.02], ids=["broad", "narrower than the first grid's cells"])

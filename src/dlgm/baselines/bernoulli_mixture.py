@@ -115,4 +115,5 @@ class MixtureDensity:
 
     def sample(self, num: int, *, seed: int = 0) -> UInt8[np.ndarray, "num x"]:
         """New rows of bits."""
+        require_whole("sample", "num", num, 0)
         return np.asarray(self.model.sample(jax.random.key(seed), num)).astype(np.uint8)

@@ -132,11 +132,10 @@ class DBN:
     sample_steps: int = 2000
 
     def __post_init__(self) -> None:
-        if len(self.hidden) != 2 or len(self.training) != 2:
-            raise ValueError(
-                f"DBN: expected two layers in `hidden` and two settings in `training`; got {len(self.hidden)} and "
-                f"{len(self.training)}."
-            )
+        for name, what in (("hidden", "sizes of layers"), ("training", "settings, Contrastive(...) for each layer")):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence) or len(value) != 2:
+                raise ValueError(f"DBN: expected two {what}, in `{name}`; got {value!r}.")
         for size in self.hidden:
             require_whole("DBN", "hidden", size, 1)
         for name in ("num_samples", "sample_steps"):

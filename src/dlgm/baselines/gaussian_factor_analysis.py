@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dlgm.baselines.factor_analysis import FactorAnalysis, fit_factor_analysis
+from dlgm.names import require_whole
 
 if TYPE_CHECKING:
     from dlgm.learning import AbstractWatcher, Checkpoints
@@ -65,4 +66,5 @@ class FactorAnalysisDensity:
 
     def sample(self, num: int, *, seed: int = 0) -> Float[np.ndarray, "num x"]:
         """New rows, of real numbers."""
+        require_whole("sample", "num", num, 0)
         return self.model.sample(np.random.default_rng(seed), num)

@@ -380,7 +380,9 @@ def _picture(
     each = max(1, len(found) // 4)
     draws = np.stack([images(found[i]) for i in range(0, len(found), each)][:4])
     original = np.where(given, truth, 0)  # what was missing from the start is not known
-    ax = filled_in(images(original), found.mask[chosen].reshape(-1, *shape), draws, images(found.mean()))
+    mask = found.mask[chosen].reshape(-1, *shape)
+    was_hidden = bool((given & ~found.mask).any())  # on purpose; if not, nobody knows what belongs into the holes
+    ax = filled_in(images(original), mask, draws, images(found.mean()), show_truth=was_hidden)
     write_atomically(path, as_png(ax))
 
 

@@ -70,4 +70,5 @@ def _climb(model: Model, v: Float[Array, " x"], mask: Any, start: Float[Array, "
     """From the best point of the grid to the top of its hill, or where it is if that cannot be climbed."""
     height = lambda xi: -model.generative.log_joint(v, xi, mask)  # noqa: E731
     found = minimize(height, start, method="BFGS")
-    return jnp.where(found.fun <= height(start), found.x, start)
+    # Not `found.fun`, which is that of the start where a search along a line has failed.
+    return jnp.where(height(found.x) <= height(start), found.x, start)

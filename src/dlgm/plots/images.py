@@ -75,6 +75,7 @@ def filled_in(
     mean: ArrayLike,
     names: Sequence[str] | None = None,
     *,
+    show_truth: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Images with holes and their fills, an image a column: the original, what was given, some fills, their mean.
@@ -83,6 +84,7 @@ def filled_in(
     - `observed_mask`: true where a pixel was given; the shape of `truth`, with or without its colour axis.
     - `filled_draws`: `(s, n, ...)`, with as many draws as are to be shown.
     - `names`: of the draws; "fill 1", "fill 2" and so on by default.
+    - `show_truth`: false where nobody knows it; `truth` then needs to be right only where pixels were given.
     """
     original, average = (_as_images("filled_in", name, images) for name, images in (("truth", truth), ("mean", mean)))
     draws = [_as_images("filled_in", "filled_draws", images) for images in np.asarray(filled_draws)]
@@ -98,7 +100,8 @@ def filled_in(
     with_holes = np.where(given[..., None], original, to_rgb(_HOLE))
     if names is None:
         names = ["fill"] if len(draws) == 1 else [f"fill {at}" for at in range(1, len(draws) + 1)]
-    rows = {"original": original, "given": with_holes, **dict(zip(names, draws, strict=True)), "mean": average}
+    rows = {"original": original} if show_truth else {}
+    rows |= {"given": with_holes, **dict(zip(names, draws, strict=True)), "mean": average}
 
     n, high, wide = original.shape[:3]
     inches = min((WIDTH - 0.8) / n, 1.0)

@@ -105,6 +105,11 @@ def test_score(model, tmp_path):
     assert run(*asked, "--quiet") == ""
 
 
+def test_errors_that_cannot_be_known_are_no_numbers(model):
+    printed = run("score", "digits", "--model", model, "--samples", 1, "--limit", 1)
+    assert "Standard error unknown over a single row, unknown from a single sample." in printed
+
+
 def test_sample(model, tmp_path):
     run("sample", "--model", model, "--num", 7, "--out", tmp_path / "s.csv")
     table = np.genfromtxt(tmp_path / "s.csv", delimiter=",", skip_header=1)

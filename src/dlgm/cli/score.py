@@ -121,8 +121,8 @@ def score(
         of = data if split is None else f"{data}, {split}"
         typer.echo(f"{of}: {len(rows):,} rows, {samples:,} importance samples each, {seconds:,.0f} s.")
         typer.echo(f"-ln p(v) = {-mean:.2f} nats a row.")
-        over_rows = f"{error:.2f} over rows" if len(rows) > 1 else "over rows unknown, of a single one"
-        sampling = f"{monte_carlo:.3f} from the sampling" if samples > 1 else "that of a single sample unknown"
+        over_rows = f"{error:.2f} over rows" if len(rows) > 1 else "unknown over a single row"
+        sampling = f"{monte_carlo:.3f} from the sampling" if samples > 1 else "unknown from a single sample"
         typer.echo(f"Standard error {over_rows}, {sampling}.")
         typer.echo(
             f"The bound is {result['mean_bound']:.2f}; effective sample size "

@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+", help="model files with one layer of latents")
     parser.add_argument("--data", default="binarized-mnist")
-    parser.add_argument("--rows", type=int, default=100, help="validation rows, evenly spaced")
+    parser.add_argument("--rows", type=int, default=60, help="validation rows, evenly spaced")
     parser.add_argument("--page", type=Path, default=Path("docs/results.md"))
     asked = parser.parse_args()
     rows = spread(load_dataset(asked.data).valid, asked.rows)

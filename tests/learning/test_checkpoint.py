@@ -152,17 +152,16 @@ def test_what_a_kill_while_writing_has_left_is_swept(tmp_path):
     assert not tmp_path.exists()
 
 
-def test_removing_takes_the_parts_along_and_nothing_else(tmp_path):
-    """A model of several parts has a folder of checkpoints for each."""
-    whole, other = tmp_path / "run", tmp_path / "run" / "layer-2" / "notes.txt"
-    for part in ("layer-1", "layer-2"):
-        stopped_after(whole / part, 2)
-    other.write_text("mine")
-    Checkpoints(whole).remove()
-    assert [path for path in whole.rglob("*") if path.is_file()] == [other]
-    other.unlink()
-    Checkpoints(whole).remove()
-    assert not whole.exists()
+def test_removing_takes_the_layers_along_and_nothing_else(tmp_path):
+    checkpoints, other = Checkpoints(tmp_path / "run"), tmp_path / "run" / "another"
+    for layer in (1, 2):
+        stopped_after(checkpoints.layer(layer).folder, 2)
+    stopped_after(other, 2)
+    kept = Checkpoints(other).paths()
+    assert kept
+    checkpoints.remove()
+    assert list(checkpoints.folder.iterdir()) == [other]
+    assert Checkpoints(other).paths() == kept
 
 
 def test_the_last_few_are_kept(tmp_path):

@@ -9,7 +9,7 @@ or estimated by importance sampling from $q$.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ class DBN:
             judge=None if held_out is None else make_judge(self.training[0], held_out, base, keys[1]),
             key=keys[2],
             watchers=watchers,
-            checkpoints=_for_layer(checkpoints, 1),
+            checkpoints=checkpoints and checkpoints.layer(1),
             described={"hidden": self.hidden[0], **validated},
         )
         base = base_logits(_hidden_sums(first, v), len(v))
@@ -185,7 +185,7 @@ class DBN:
             below=first,
             key=keys[6],
             watchers=watchers,
-            checkpoints=_for_layer(checkpoints, 2),
+            checkpoints=checkpoints and checkpoints.layer(2),
             described={"hidden": list(self.hidden), f"first layer{DIGEST}": digest(first.weights), **validated},
         )
         partition = log_partition(top, base, self.annealing, keys[7])
@@ -210,10 +210,6 @@ def top_machine(
         first.hidden_bias,
         small.hidden_bias.at[:x].set(first.visible_bias),
     )
-
-
-def _for_layer(checkpoints: Checkpoints | None, layer: int) -> Checkpoints | None:
-    return None if checkpoints is None else replace(checkpoints, folder=checkpoints.folder / f"layer-{layer}")
 
 
 def _hidden_sums(first: BoltzmannMachine, v: UInt8[np.ndarray, "n x"]) -> Float[np.ndarray, " k"]:

@@ -24,6 +24,7 @@ from dlgm.tensorfile import TensorFileError, parse_json, read_tensors, write_ten
 FORMAT, VERSION = "dlgm checkpoint", 1
 DIGEST = "'s digest"  # ends the names of what is described by a digest
 _SUFFIX, _DAMAGED, _LOCK = ".checkpoint", ".damaged", "lock"
+_LAYER = "layer-"  # a folder in the folder, for each layer that is trained by itself
 
 
 class CheckpointError(RuntimeError):
@@ -101,16 +102,18 @@ class Checkpoints:
         for path in self.folder.glob(f".step-*{_SUFFIX}.*"):
             path.unlink(missing_ok=True)
 
-    def remove(self) -> None:
-        """Take away the checkpoints, and the folder unless something else is in it or another run has it.
+    def layer(self, number: int) -> "Checkpoints":
+        """Those of one layer, for a model whose layers are trained one after the other: in a folder of their own."""
+        return dataclasses.replace(self, folder=self.folder / f"{_LAYER}{number}")
 
-        So too in its folders, where each part of a model has its own.
+    def remove(self) -> None:
+        """Take away the checkpoints, those of layers too, and the folder unless something else is in it or another run
+        has it.
         """
         if not self.folder.is_dir():
             return
-        for part in self.folder.iterdir():
-            if part.is_dir():
-                dataclasses.replace(self, folder=part).remove()
+        for folder in self.folder.glob(f"{_LAYER}*/"):
+            dataclasses.replace(self, folder=folder).remove()
         with suppress(CheckpointError), only_one(self.folder / _LOCK, waiting=self._taken):
             self._sweep()
             for path in [*self.paths(), *self.folder.glob(f"step-*{_DAMAGED}"), self.folder / _LOCK]:

@@ -42,7 +42,7 @@ def run(
 ) -> tuple[dict[str, Any], dict[str, Figure]]:
     """Train both models, look at the posterior of a test row, and at KL(q || p) over some evenly spaced ones."""
     observation = make_observation(data.family, columns=data.train.shape[1])
-    # The paper's regularisation: without it the recognition model is off the mark for new rows.
+    # Drop-out, the paper's regularisation, since the rows that are looked at are new to the recognition model.
     settings = TrainingConfig(
         epochs=EPOCHS[budget], optimiser="adam", learning_rate=2e-3, drop_out=0.1, validate_every=5, seed=seed
     )
@@ -79,9 +79,9 @@ def run(
             "mean divergence": float(np.mean(divergences)),
             "standard error": float(np.std(divergences, ddof=1) / len(divergences) ** 0.5),
             "median divergence": float(np.median(divergences)),
-            "mean |correlation|, true": float(np.mean([abs(found.true) for found in rows])),
-            "mean |correlation|, q": float(np.mean([abs(found.approximate) for found in rows])),
-            "same sign": float(np.mean([found.true * found.approximate > 0 for found in rows])),
+            "mean |correlation|, true": float(np.mean([abs(near.true) for near in rows])),
+            "mean |correlation|, q": float(np.mean([abs(near.approximate) for near in rows])),
+            "same sign": float(np.mean([near.true * near.approximate > 0 for near in rows])),
         }
     return results, {"posterior": draw(zooms), "rows": draw(close_ups)}
 
